@@ -1,6 +1,7 @@
 #include "compiler/compare/Comparison.h"
 
 #include "compiler/driver/Plans.h"
+#include "compiler/emit/BoundsHold.h"
 #include "compiler/schedule/catalogue/Catalogue.h"
 #include "runtime/plan/Text.h"
 
@@ -33,6 +34,7 @@ bool compileRow(const Source &source, const std::vector<std::string> &over, Row 
   const emit::Report &own = figures.variants.front();
   made.certificate = own.certificate;
   made.cut = own.cut;
+  made.layers = compiled.plan.variants.front().cut;
   made.recompute = own.recompute;
   made.bubble = own.spanBubbleRate;
   made.peak = *std::max_element(own.peak.begin(), own.peak.end());
@@ -123,6 +125,22 @@ bool sweepMemory(const Source &source, schedule::Objective objective, const Say 
     }
   }
   return true;
+}
+
+Status checkRows(const std::vector<Row> &rows) {
+  std::vector<emit::Claim> claims;
+  for (const Row &each : rows) {
+    if (each.wrong.rfind("internal: ", 0) == 0)
+      return Status::check(fmt::format("{}: {}", each.name, each.wrong));
+    if (each.wrong.empty())
+      claims.push_back({.name = each.name,
+                        .certificate = &each.certificate,
+                        .problem = &each.problem,
+                        .cut = each.layers,
+                        .ofAllPlacements = each.name == "auto" || each.name == "exact",
+                        .isOneSpec = true});
+  }
+  return emit::checkBounds(claims);
 }
 
 void sortRows(std::vector<Row> &rows, schedule::Objective objective) {

@@ -25,6 +25,7 @@ struct Row {
   plan::Bytes peak = 0;
   int32_t stages = 0;
   std::vector<int32_t> cut;       // layers of each stage, where `cut: auto` chose them
+  std::vector<int32_t> layers;    // of each stage; empty: the spec has none
   std::vector<int32_t> recompute; // the stages that run their forward again
   schedule::Problem problem;
   schedule::Words words; // that its plan runs
@@ -33,8 +34,6 @@ struct Row {
 
 /// Called with what is being tried.
 using Say = std::function<void(const std::string &)>;
-
-inline double gap(plan::Time time, plan::Time bound) { return bound > 0 ? double(time) / double(bound) - 1 : 0; }
 
 /// `auto` for this objective, as --set takes it.
 std::string autoFor(schedule::Objective objective);
@@ -55,6 +54,10 @@ struct Sweep {
 };
 /// From the least limit that does to where more changes nothing. False after an error in the spec, which has been said.
 bool sweepMemory(const Source &source, schedule::Objective objective, const Say &say, Sweep &sweep, Failure &failure);
+
+/// Whether what the rows of one spec say to be proven holds against all of them, and none was refused for a fault of
+/// pipec's own.
+Status checkRows(const std::vector<Row> &rows);
 
 /// Sorts rows by the objective; those without a plan come last.
 void sortRows(std::vector<Row> &rows, schedule::Objective objective);

@@ -3,6 +3,7 @@
 #include "compiler/driver/CompileReplicas.h"
 #include "compiler/driver/DesignLevel.h"
 #include "compiler/driver/Diagnostics.h"
+#include "compiler/emit/BoundsHold.h"
 #include "compiler/replicas/PolicyExchanges.h"
 
 #include <fmt/format.h>
@@ -24,9 +25,24 @@ static PolicyRow rowOf(const PolicyExchange &made, const PolicyExchanges &exchan
     return row;
   row.exposed = exchanges.exposedOf(made);
   row.bound = exchanges.boundsOf(made).span;
+  row.may = made.may;
+  row.mayShard = made.replicas.mayShard;
   for (const std::vector<schedule::Collective> &queue : made.exchange.queues)
     row.collectives.push_back(int64_t(queue.size()));
   return row;
+}
+
+Status checkRows(const std::vector<PolicyRow> &rows) {
+  for (const PolicyRow &one : rows)
+    for (const PolicyRow &other : rows) {
+      const bool speaks = one.wrong.empty() && other.wrong.empty() && one.may.whole >= other.may.whole &&
+                          one.may.decoupled >= other.may.decoupled && one.mayShard >= other.mayShard;
+      if (!speaks)
+        continue;
+      if (Status status = emit::checkBound(one.policy, "span", one.bound, other.policy, other.span); !status.ok())
+        return status;
+    }
+  return {};
 }
 
 bool sweepDataParallel(const Source &source, const Say &say, std::vector<PolicyRow> &rows, Failure &failure) {

@@ -49,6 +49,11 @@ std::string orderOf(const schedule::Words &words) {
   return emit::torchCsv(cells);
 }
 
+/// Whether the bounds of problems speak of a row: `auto` may have found a plan with other backwards.
+bool hasBackwardsOf(const Row &row, const schedule::Problem &problem) {
+  return row.wrong.empty() && row.problem.backward == problem.backward && row.problem.mixed == problem.mixed;
+}
+
 /// The words of the row `auto` as an order of one of these problems, where it is.
 std::optional<schedule::KnownOrder> knownOf(const std::vector<Row> &rows,
                                             const std::vector<schedule::Problem> &problems) {
@@ -56,10 +61,18 @@ std::optional<schedule::KnownOrder> knownOf(const std::vector<Row> &rows,
   if (own == rows.end() || !own->wrong.empty())
     return std::nullopt;
   for (size_t i = 0; i < problems.size(); ++i)
-    if (problems[i].rankOf == own->problem.rankOf && problems[i].backwardGroup == own->problem.backwardGroup &&
-        schedule::verify(problems[i], own->words).empty())
+    if (hasBackwardsOf(*own, problems[i]) && problems[i].rankOf == own->problem.rankOf &&
+        problems[i].backwardGroup == own->problem.backwardGroup && schedule::verify(problems[i], own->words).empty())
       return schedule::KnownOrder{i, own->words};
   return std::nullopt;
+}
+
+/// The solver knows whole passes that follow each other and take what the problem says.
+std::string unaskedOf(const Compiled &space) {
+  return schedule::hasPairs(space.problems.front()) ? "orders with overlapped pairs"
+         : space.degree > 1                         ? "what replicas exchange beside passes"
+         : space.isSharded                          ? "what shards win by beginning and ending passes apart"
+                                                    : "";
 }
 
 Row rowOf(const Source &source, const std::string &order) {
@@ -83,7 +96,7 @@ bool searchExactly(const Source &source, int64_t milliseconds, const Say &say, E
   if (!compile(source.path, source.set, Stage::Space, space, failure))
     return false;
   made.objective = space.objective;
-  made.hasPairs = schedule::hasPairs(space.problems.front());
+  made.unasked = unaskedOf(space);
   made.rows = compareSchedules(source, space, say);
   schedule::ExactOptions options;
   options.objective = made.objective;
@@ -91,10 +104,13 @@ bool searchExactly(const Source &source, int64_t milliseconds, const Say &say, E
   options.milliseconds = milliseconds - int64_t(1000 * seconds());
   options.said = [&](const schedule::Exact &now, schedule::Time asking) {
     say(fmt::format("{:.1f} s: {} found, {} proven to be needed, asking for {} …", seconds(), plan::timeText(now.time),
-                    plan::timeText(now.bound), plan::timeText(asking)));
+                    plan::timeText(now.bound.picoseconds()), plan::timeText(asking)));
   };
   say("searching …");
-  made.found = schedule::exact(space.problems, options);
+  std::vector<schedule::ExactProblem> problems;
+  for (size_t i = 0; i != space.problems.size(); ++i)
+    problems.push_back({space.problems[i], space.proofs[i]});
+  made.found = schedule::exact(problems, options);
   if (!made.found) { // the message of `auto` says which limit would do
     Source automatic = source;
     automatic.set.push_back(autoFor(made.objective));
@@ -106,11 +122,16 @@ bool searchExactly(const Source &source, int64_t milliseconds, const Say &say, E
   made.seconds = seconds();
   if (own.wrong.empty())
     made.planned = timeOf(own.certificate, made.objective);
+  made.taken = made.planned != 0 && (space.isSharded || space.degree > 1) ? made.planned : made.found->time;
   made.rows.push_back(std::move(own));
-  for (Row &each : made.rows)
-    if (each.name == "exact" || each.name == "auto") // of all placements that the spec allows
+  const schedule::Problem &asked = space.problems.front();
+  const auto isAsked = [&](const Row &row) { return hasBackwardsOf(row, asked); };
+  for (Row &each : made.rows) {
+    if ((each.name == "exact" || each.name == "auto") && isAsked(each)) // of all placements that the spec allows
       (made.objective == schedule::Objective::Span ? each.certificate.spanLowerBound : each.certificate.lowerBound) =
           made.found->bound;
+    made.isBeaten |= each.wrong.empty() && !isAsked(each) && timeOf(each.certificate, made.objective) < made.taken;
+  }
   sortRows(made.rows, made.objective);
   return true;
 }

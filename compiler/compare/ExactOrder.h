@@ -15,10 +15,13 @@ namespace pipec {
 struct ExactOrder {
   schedule::Objective objective = schedule::Objective::Span;
   std::optional<schedule::Exact> found; // absent: `auto` has a plan, and no order of the search fits
-  bool hasPairs = false;                // of such orders no more than the bound can be asked
+  std::string unasked;                  // of what no more than the bound can be proven; empty: of nothing
   std::string order;                    // as an order file, compute_only
   std::vector<Row> rows;                // sorted; the order's is "exact"; its bound is also that of `auto`
   plan::Time planned = 0;               // by the objective, the time of the order's plan; 0: it was refused
+  plan::Time taken = 0;                 // what the bound is held against: of the plan where shards or replicas make it
+                                        // another than the order's
+  bool isBeaten = false;                // by a schedule with other backwards, of which the bound says nothing
   double seconds = 0;                   // taken
 };
 

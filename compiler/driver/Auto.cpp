@@ -4,6 +4,7 @@
 #include "compiler/driver/FromSpec.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "compiler/schedule/search/Search.h"
+#include "compiler/shards/ShardedRanks.h"
 #include "runtime/plan/Limits.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -52,7 +53,7 @@ struct Attempts {
 
   /// Of more than a part in so many.
   bool hasGap(schedule::Time part = limits::kTime) const {
-    const schedule::Time bound = boundOf(made.variant.certificate, made.objective);
+    const schedule::Time bound = boundOf(made.variant.certificate, made.objective).picoseconds();
     return found && !internal && timeOf(made) - bound > bound / part;
   }
   /// Of a search after the first, in hundredths.
@@ -162,7 +163,8 @@ Code compileWithRoom(Attempts &attempts) {
 }
 
 /// Compiles schedules of the catalogue that could be better than what was found, or that fit where nothing was found.
-/// For large specs only where the words found wait in queues, of which the search knows nothing.
+/// For large specs only where the words found wait in queues, of which the search knows nothing. Shards may each begin
+/// and end a pass at a time of their own, so there a plan may take less than its order promises.
 void compileFromCatalogue(Attempts &attempts) {
   constexpr int64_t kTries = 8, kFewTries = 3; // of the largest plans with several, and of larger ones
   constexpr schedule::Time kQueues = 50;
@@ -172,7 +174,8 @@ void compileFromCatalogue(Attempts &attempts) {
     return;
   int64_t left = std::max(kTries * kMostForwards / attempts.forwards, kFewTries);
   for (const CatalogueTime &each : catalogueTimes(attempts.searched, attempts.context)) {
-    if ((attempts.found && each.time >= timeOf(attempts.made)) || left-- == 0)
+    const bool promises = hasShards(attempts.searched) || !attempts.found || each.time < timeOf(attempts.made);
+    if (!promises || left-- == 0)
       return;
     Choice named{attempts.searched, {1}, attempts.searched};
     named.spec.schedule = {each.name, attempts.searched.schedule.mark, {}};

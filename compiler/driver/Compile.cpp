@@ -12,6 +12,7 @@
 #include "compiler/driver/FromSpec.h"
 #include "compiler/driver/HugeHeap.h"
 #include "compiler/driver/Recompute.h"
+#include "compiler/emit/BoundsHold.h"
 #include "compiler/emit/EmitPlan.h"
 #include "compiler/passes/Beside.h"
 #include "compiler/passes/Lowered.h"
@@ -19,6 +20,7 @@
 #include "compiler/passes/Roll.h"
 #include "compiler/program/BuildPrograms.h"
 #include "compiler/program/ProgramText.h"
+#include "compiler/shards/LeastProblems.h"
 #include "compiler/shards/ShardedRanks.h"
 #include "compiler/spec/Reader.h"
 #include "compiler/spec/Stages.h"
@@ -74,11 +76,12 @@ public:
     compiled.choosesCut = compiled.hasLayers && specs.front().layers->choosesCut;
     compiled.choosesRecompute = specs.front().recomputed.chooses;
     compiled.isBurst = specs.front().isBurst();
+    compiled.isSharded = hasShards(specs.front());
     for (const spec::Spec &spec : specs)
       for (const std::string &file : {spec.path, spec::orderFileOf(spec)})
         if (Status status = keepsInputs(compiled.output, {file}); !status.ok())
           return stop(path, status);
-    degree = specs.front().dataParallel.degree.value;
+    compiled.degree = degree = specs.front().dataParallel.degree.value;
     const auto differs = [&](const spec::Spec &spec) { return spec.dataParallel.degree.value != degree; };
     if ((degree > 1 || llvm::any_of(specs, differs)) && failed(checkPlans(specs, context, sharding)))
       return stop(Code::Input);
@@ -92,7 +95,7 @@ public:
       if (specs.front().ofVariants)
         return stop(path, Status::input("a search is of one spec, found variants: leave 'variants' out"));
       if (!compiled.isBurst)
-        return space(ofOneReplica(specs.front()));
+        return space(specs.front());
       return until == Stage::Checked || stop(path, Status::input("a search for orders is of schedules whose stages are "
                                                                  "on one rank each, found burst"));
     }
@@ -135,6 +138,8 @@ public:
       return true;
     std::vector<uint8_t> provider;
     Status status = plan::providerOf(specs.front().provider.value, provider);
+    if (status.ok())
+      status = checkBounds(variants);
     compiled.plan = emit::plan(std::move(variants), degree, specs.front().hash, std::move(provider));
     // What looks at the whole of a variant has been asked: check-deadlock passes no variant that breaks a rule, and
     // jobs are placed where their memory fits.
@@ -182,6 +187,20 @@ private:
                                set, specs, diagnostics);
   }
 
+  /// Variants may be of different work: a bound of one may speak of another where it is not.
+  Status checkBounds(const std::vector<plan::Variant> &variants) const {
+    std::vector<emit::Claim> claims;
+    for (size_t v = 0; v != variants.size(); ++v) {
+      const plan::Variant &each = variants[v];
+      const bool comparable = v < compiled.problems.size() && degree == 1 && each.own.empty();
+      claims.push_back({.name = each.name.empty() ? each.schedule : each.name,
+                        .certificate = &each.certificate,
+                        .problem = comparable ? &compiled.problems[v] : nullptr,
+                        .cut = each.cut});
+    }
+    return emit::checkBounds(claims);
+  }
+
   static std::string textOf(Programs &programs) {
     writePrograms(programs.lowering.set, *programs.module);
     assert(succeeded(verify(*programs.module)) && "programs are written as pipe-opt reads them");
@@ -216,7 +235,8 @@ private:
   }
 
   /// The schedule that the spec names must go with the spec, also where a search then takes its place.
-  bool space(const spec::Spec &spec) {
+  bool space(const spec::Spec &given) {
+    const spec::Spec spec = ofOneReplica(given);
     const bool searches = spec.schedule.name == "auto" && !choosesFromCatalogue(spec);
     if (compiled.choosesCut && until == Stage::Space) {
       emitError(locationOf(spec, spec.layers->cutMark, context))
@@ -240,6 +260,11 @@ private:
       return true;
     SearchSpace found = searchSpaceOf(spec, context);
     compiled.problems = std::move(found.problems);
+    compiled.proofs = std::move(found.proofs);
+    if (degree > 1)
+      for (schedule::LeastCases &proofs : compiled.proofs)
+        for (schedule::LeastProblem &each : proofs)
+          each = leastOfReplica(each.problem(), given);
     compiled.objective = found.objective;
     return compiled.problems.empty() ? stop(Code::Input) : true;
   }
@@ -328,7 +353,7 @@ private:
     plan::Certificate &certificate = made.variant.certificate;
     certificate.makespan = made.walk.makespan;
     certificate.span = lowering.lowered->span;
-    certificate.lowerBound = certificate.spanLowerBound = lowering.least;
+    certificate.lowerBound = certificate.spanLowerBound = plan::LeastTime::proven(lowering.least);
     certificate.bound = certificate.spanBound = plan::Bound::CriticalPath;
     return Code::Ok;
   }
@@ -386,12 +411,13 @@ private:
     if (!withOwn(made.problem) || !llvm::all_of(made.alternatives, withOwn))
       return Code::Input;
     setTimes(made.problem, made.variant);
-    made.variant.cutBound = 0; // of other times
+    made.variant.cutBound = {}; // of other times
     plan::Time span = 0;
     Status status = plan::verify(made.variant);
     if (status.ok())
       status = simulate::span(made.variant, span, made.walk);
-    made.variant.certificate = emit::certificate(made.walk.makespan, span, made.problem, made.alternatives);
+    made.variant.certificate =
+        emit::certificate(made.walk.makespan, span, schedule::leastTimes(leastWays(spec, placementsOf(made))));
     if (!status.ok()) {
       internal = true;
       emitError(locationOf(spec, spec.schedule.mark, context))
@@ -399,7 +425,7 @@ private:
       return Code::Check;
     }
     if (spec.recomputed.chooses)
-      emit::widen(made.variant.certificate, choicesOf(spec, context));
+      emit::widen(made.variant.certificate, choicesFor(spec, made));
     return Code::Ok;
   }
 
@@ -420,8 +446,22 @@ private:
       if (stage < made.variant.stagesOfCopy())
         chosen.push_back(stage);
     spec.recomputed.choose(std::move(chosen));
-    emit::widen(made.variant.certificate, choicesOf(spec, context));
+    emit::widen(made.variant.certificate, choicesFor(spec, made));
     return Code::Ok;
+  }
+
+  static std::vector<schedule::Problem> placementsOf(const Made &made) {
+    std::vector<schedule::Problem> all{made.problem};
+    all.insert(all.end(), made.alternatives.begin(), made.alternatives.end());
+    return all;
+  }
+
+  /// What bounds the plans of all choices of stages to recompute. With shards an R only adds time.
+  schedule::LeastWays choicesFor(spec::Spec spec, const Made &made) {
+    if (!hasShards(spec))
+      return choicesOf(spec, context);
+    spec.recomputed.choose({});
+    return leastWays(spec, placementsOf(made), made.variant.portions);
   }
 
   static bool searches(const spec::Spec &spec) { return spec.schedule.name == "auto" && !choosesFromCatalogue(spec); }
@@ -485,10 +525,9 @@ private:
       pipeline.emitError() << "internal: " << differs << "; please report this spec";
       return Code::Check;
     }
-    made.variant = emit::variant(*lowering.lowered, made.problem, imported.alternatives, spec.variantName);
     made.alternatives = std::move(imported.alternatives);
-    if (hasShards(spec))
-      made.variant.certificate = ofShards(spec, made);
+    made.variant = emit::variant(
+        *lowering.lowered, leastWays(spec, placementsOf(made), lowering.lowered->variant.portions), spec.variantName);
     made.placesTransfers = pipeline.placesTransfers();
     made.variant.schedule = pipeline.getSymName().str();
     const std::vector<int64_t> cut = spec::cutOf(spec, made.variant.stagesOfCopy());
@@ -500,29 +539,6 @@ private:
         if (auto value = dyn_cast<IntegerAttr>(each.getValue()))
           made.parameters[each.getName().str()] = value.getInt();
     return Code::Ok;
-  }
-
-  /// The certificate with the best of several bounds: what passes take is another for each process.
-  plan::Certificate ofShards(const spec::Spec &spec, const Made &made) const {
-    const std::vector<int64_t> cut = spec::cutOf(spec, made.problem.stagesOfCopy());
-    const std::vector<schedule::Problem> problems =
-        leastProblems(spec, ShardedRanks(spec, made.problem, cut, made.variant.portions), made.problem);
-    std::vector<std::vector<schedule::Problem>> alternatives(problems.size());
-    for (const schedule::Problem &each : made.alternatives) {
-      const std::vector<schedule::Problem> own = leastProblems(spec, ShardedRanks(spec, each, cut), each);
-      for (size_t way = 0; way != own.size(); ++way)
-        alternatives[way].push_back(own[way]);
-    }
-    plan::Certificate best = made.variant.certificate;
-    best.lowerBound = best.spanLowerBound = -1;
-    for (size_t way = 0; way != problems.size(); ++way) {
-      const plan::Certificate other = emit::certificate(best.makespan, best.span, problems[way], alternatives[way]);
-      if (other.lowerBound > best.lowerBound)
-        std::tie(best.lowerBound, best.bound) = std::pair(other.lowerBound, other.bound);
-      if (other.spanLowerBound > best.spanLowerBound)
-        std::tie(best.spanLowerBound, best.spanBound) = std::pair(other.spanLowerBound, other.spanBound);
-    }
-    return best;
   }
 
   Stage until;

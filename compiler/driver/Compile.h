@@ -2,6 +2,7 @@
 // place.
 #pragma once
 
+#include "compiler/schedule/model/LeastProblem.h"
 #include "compiler/schedule/model/Objective.h"
 #include "compiler/schedule/model/Problem.h"
 #include "runtime/plan/Plan.h"
@@ -39,6 +40,7 @@ struct Compiled {
   // Of each variant; none where the plan was read from a file.
   std::vector<simulate::Result> walks;
   std::vector<schedule::Problem> problems;
+  std::vector<schedule::LeastCases> proofs;                  // Stage::Space: of each problem, as in SearchSpace
   std::vector<schedule::Words> words;                        // Stage::Plan
   std::vector<std::map<std::string, int64_t>> parameters;    // of its schedule
   schedule::Objective objective = schedule::Objective::Span; // Stage::Space; of `auto`, Stage::Plan
@@ -47,6 +49,8 @@ struct Compiled {
   bool hasLayers = false, choosesCut = false; // the spec has layers, with `cut: auto`
   bool choosesRecompute = false;              // it has `recompute: auto`
   bool isBurst = false;                       // its schedule is `burst`
+  bool isSharded = false;                     // its ranks have shards
+  int32_t degree = 1;                         // replicas of each rank
   double milliseconds = 0;
 };
 
@@ -54,7 +58,7 @@ struct Compiled {
 inline plan::Time timeOf(const plan::Certificate &certificate, schedule::Objective by) {
   return by == schedule::Objective::Span ? certificate.span : certificate.makespan;
 }
-inline plan::Time boundOf(const plan::Certificate &certificate, schedule::Objective by) {
+inline plan::LeastTime boundOf(const plan::Certificate &certificate, schedule::Objective by) {
   return by == schedule::Objective::Span ? certificate.spanLowerBound : certificate.lowerBound;
 }
 

@@ -100,23 +100,21 @@ LogicalResult checkPlans(const std::vector<spec::Spec> &specs, MLIRContext &cont
 
 namespace {
 
-std::vector<schedule::Problem> allForBounds(std::vector<schedule::Problem> problems, const spec::Spec &spec) {
-  for (schedule::Problem &each : problems)
-    each = forBounds(std::move(each), spec);
-  return problems;
-}
-
 /// Its bounds are the least of what the spec leaves open: placements, stages that are recomputed.
-plan::Certificate certificateOf(const spec::Spec &spec, const Lowered &lowered, const schedule::Bounded &own,
+plan::Certificate certificateOf(const spec::Spec &spec, const Lowered &lowered, const schedule::LeastTimes &own,
                                 const std::vector<schedule::Problem> &alternatives, MLIRContext &context) {
   plan::Certificate made = emit::certificate(lowered.result.makespan, lowered.span, own);
-  emit::widen(made, {allForBounds(alternatives, spec)});
+  schedule::LeastWays ways(1);
+  for (const schedule::Problem &each : alternatives)
+    ways.front().push_back(leastOfReplica(each, spec));
+  emit::widen(made, ways);
   if (!spec.recomputed.chooses)
     return made;
-  std::vector<std::vector<schedule::Problem>> choices = choicesOf(spec, context);
-  for (std::vector<schedule::Problem> &each : choices)
-    each = allForBounds(std::move(each), spec);
-  emit::widen(made, choices);
+  ways = choicesOf(spec, context);
+  for (schedule::LeastCases &cases : ways)
+    for (schedule::LeastProblem &each : cases)
+      each = leastOfReplica(each.problem(), spec);
+  emit::widen(made, ways);
   return made;
 }
 

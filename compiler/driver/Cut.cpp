@@ -63,7 +63,7 @@ private:
     if (!trial)
       return std::nullopt;
     if (trial->fits)
-      best.promises(cut, std::max(trial->lower, trial->least));
+      best.promises(cut, std::max(trial->lower.picoseconds(), trial->least));
     return trial->cost;
   }
 
@@ -80,7 +80,7 @@ private:
   const CutSpace space;
   Made &made;
   BestPlan<schedule::Cut> best;
-  std::map<schedule::Cut, std::optional<schedule::Time>> lower; // of those judged: nothing where no order fits
+  std::map<schedule::Cut, std::optional<plan::LeastTime>> lower; // of those judged: nothing where no order fits
   const Room room;
   static constexpr int64_t kOver = 16;
   schedule::CutSearch cuts;

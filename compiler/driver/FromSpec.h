@@ -2,12 +2,14 @@
 #pragma once
 
 #include "compiler/schedule/cut/CutSearch.h"
+#include "compiler/schedule/model/LeastProblem.h"
 #include "compiler/schedule/model/Objective.h"
 #include "compiler/schedule/model/Problem.h"
 #include "compiler/schedule/recompute/RecomputeSearch.h"
 #include "compiler/spec/Diagnostic.h"
 #include "compiler/spec/Spec.h"
 #include "dialects/pipe/Pipe.h"
+#include "runtime/plan/LeastTime.h"
 #include "runtime/plan/Status.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -59,7 +61,8 @@ bool choosesFromCatalogue(const spec::Spec &spec);
 /// What a search would search in for this spec, whatever its schedule: a problem for each placement that the spec
 /// allows.
 struct SearchSpace {
-  std::vector<schedule::Problem> problems; // none after an error
+  std::vector<schedule::Problem> problems;  // none after an error
+  std::vector<schedule::LeastCases> proofs; // of each: every case bounds all plans on its placement
   schedule::Objective objective = schedule::Objective::Span;
 };
 SearchSpace searchSpaceOf(const spec::Spec &spec, mlir::MLIRContext &context);
@@ -87,19 +90,19 @@ struct RecomputeSpace {
   std::vector<schedule::Stages> first; // choices to begin with
   std::vector<std::string> schedules;  // as in CutSpace
   int64_t forwards = 0;                // of a step
-  schedule::Time lower = 0;            // no choice takes less
+  plan::LeastTime lower;               // no choice takes less
 };
 /// Of a spec with a cut. Nothing after an error.
 std::optional<RecomputeSpace> recomputeSpaceOf(const spec::Spec &spec, mlir::MLIRContext &context);
 
-/// Lists of problems, of each of which one has all orders of any choice and placement (schedule::casesOf).
-std::vector<std::vector<schedule::Problem>> choicesOf(const spec::Spec &spec, mlir::MLIRContext &context);
+/// What bounds every choice of stages on every placement (schedule::casesOf).
+schedule::LeastWays choicesOf(const spec::Spec &spec, mlir::MLIRContext &context);
 
 /// What a cut, or a choice of stages to recompute, comes to before it is compiled.
 struct Trial {
   schedule::TrialCost cost;
   bool fits = true;         // some order fits into memory
-  schedule::Time lower = 0; // where some order fits: no order takes less
+  plan::LeastTime lower;    // where some order fits: no order takes less
   schedule::Time least = 0; // the schedule's order takes no less; 0: not known
 };
 /// As leastLimitOf, of the cut that needs least among those looked at.
@@ -108,7 +111,7 @@ schedule::Bytes leastLimitOfCuts(spec::Spec spec, mlir::MLIRContext &context);
 /// best of some choices. `schedules`: from the space. `lower`: what its Trial::lower is, if it fits, where that is
 /// known.
 std::optional<Trial> tryChoice(const spec::Spec &spec, const std::vector<std::string> &schedules,
-                               mlir::MLIRContext &context, std::optional<schedule::Time> lower = {});
+                               mlir::MLIRContext &context, std::optional<plan::LeastTime> lower = {});
 
 /// The same of a spec in which the stages are still open.
 std::optional<Trial> tryRecompute(const spec::Spec &spec, const std::vector<std::string> &schedules,

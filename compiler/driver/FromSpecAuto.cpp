@@ -3,6 +3,7 @@
 #include "compiler/schedule/evaluate/Buffers.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "compiler/schedule/overlap/Pairing.h"
+#include "compiler/shards/LeastProblems.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Text.h"
 
@@ -142,7 +143,13 @@ SearchSpace Import::space() {
     spec.schedule = {"auto", spec.schedule.mark, {}};
   if (failed(autoSchedule()) || failed(settle()) || failed(fillAndCheck()))
     return {};
-  return {placements(), *objective};
+  SearchSpace found{placements(), {}, *objective};
+  for (const schedule::Problem &each : found.problems) {
+    schedule::LeastCases &proofs = found.proofs.emplace_back();
+    for (schedule::LeastCases &way : leastWays(spec, {each}))
+      proofs.push_back(std::move(way.front()));
+  }
+  return found;
 }
 
 LogicalResult Import::autoParameters() {

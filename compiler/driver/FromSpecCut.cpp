@@ -3,6 +3,7 @@
 #include "compiler/schedule/evaluate/Buffers.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "compiler/schedule/search/Search.h"
+#include "compiler/shards/LeastProblems.h"
 #include "compiler/shards/ShardedRanks.h"
 #include "compiler/spec/Stages.h"
 #include "runtime/plan/Limits.h"
@@ -90,16 +91,8 @@ std::vector<std::string> Import::standIns() {
   return names;
 }
 
-schedule::Time Import::lowerOf(const schedule::Problem &each, schedule::Objective by) const {
-  if (!hasShards(spec))
-    return schedule::boundOf(each, by);
-  schedule::Time best = 0;
-  for (const schedule::Problem &least : leastProblems(spec, ranksOf(each), each))
-    best = std::max(best, schedule::boundOf(least, by));
-  return best;
-}
-
-std::optional<Trial> Import::tryChoice(const std::vector<std::string> &schedules, std::optional<schedule::Time> lower) {
+std::optional<Trial> Import::tryChoice(const std::vector<std::string> &schedules,
+                                       std::optional<plan::LeastTime> lower) {
   if (failed(choose()) || failed(settle()) || failed(fillAndCheck()) || failed(checkPairs()) ||
       (spec.schedule.name == "block" && failed(checkBlock())))
     return std::nullopt;
@@ -111,19 +104,22 @@ std::optional<Trial> Import::tryChoice(const std::vector<std::string> &schedules
   const bool isShared = lower.has_value();
   Trial trial;
   std::optional<__int128> excess;
+  std::vector<schedule::Problem> fitting;
   for (const schedule::Problem &each : problems) {
     const __int128 its = over(each);
     excess = std::min(excess.value_or(its), its);
     if (its == 0 && !isShared)
-      lower = std::min(lower.value_or(limits::kTime), lowerOf(each, by));
+      fitting.push_back(each);
   }
   trial.cost.excess = *excess;
   trial.fits = *excess == 0;
-  trial.lower = trial.fits ? *lower : 0;
+  if (trial.fits)
+    trial.lower = isShared ? *lower : schedule::leastTimes(leastWays(spec, fitting)).by(by);
   // What a search comes to. A bound under a tight limit is near it; one that is shared knows nothing of R.
-  const schedule::Time guess = isShared                  ? trial.lower + trial.lower / 4 + busiestAgain(problem)
-                               : spec.recomputed.chooses ? trial.lower + trial.lower / 10
-                                                         : trial.lower + trial.lower / 4;
+  const schedule::Time least = trial.lower.picoseconds();
+  const schedule::Time guess = isShared                  ? least + least / 4 + busiestAgain(problem)
+                               : spec.recomputed.chooses ? least + least / 10
+                                                         : least + least / 4;
   if (objective) {
     trial.cost.time = guess;
     for (const std::string &each : schedules)
@@ -169,7 +165,7 @@ schedule::Bytes leastLimitOfCuts(spec::Spec spec, MLIRContext &context) {
 }
 
 std::optional<Trial> tryChoice(const spec::Spec &spec, const std::vector<std::string> &schedules, MLIRContext &context,
-                               std::optional<schedule::Time> lower) {
+                               std::optional<plan::LeastTime> lower) {
   ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
   if (spec.recomputed.isOpen())
     return tryRecompute(spec, schedules, context);

@@ -25,10 +25,9 @@ public:
   schedule::Bytes leastLimit();
   std::optional<CutSpace> cutSpace();
   std::optional<RecomputeSpace> recomputeSpace();
-  std::vector<std::vector<schedule::Problem>> choices();
-  std::optional<Trial> tryChoice(const std::vector<std::string> &schedules, std::optional<schedule::Time> lower);
+  schedule::LeastWays choices();
+  std::optional<Trial> tryChoice(const std::vector<std::string> &schedules, std::optional<plan::LeastTime> lower);
   std::vector<std::string> fitting(int32_t stages);
-  schedule::Time lowerOf(const schedule::Problem &each, schedule::Objective by) const;
   std::optional<schedule::Problem> withFigures(schedule::Problem other);
 
 private:

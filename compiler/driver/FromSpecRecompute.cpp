@@ -1,6 +1,7 @@
 // `recompute: auto`: the stages that may run their forward again, and what a choice of them would come to.
 #include "compiler/driver/FromSpecImport.h"
 #include "compiler/schedule/search/Search.h"
+#include "compiler/shards/LeastProblems.h"
 
 using namespace mlir;
 
@@ -18,22 +19,22 @@ schedule::MayAgain Import::mayRunAgain(const schedule::Problem &filled) const {
   return may;
 }
 
-std::vector<std::vector<schedule::Problem>> Import::choices() {
+schedule::LeastWays Import::choices() {
   if (failed(choose()) || failed(settle()) || failed(fillAndCheck()))
     return {};
+  const std::vector<schedule::Problem> problems = objective ? placements() : std::vector{problem};
   std::vector<std::vector<std::vector<schedule::Problem>>> lists; // by placement
   size_t most = 0;
-  for (const schedule::Problem &each : objective ? placements() : std::vector{problem}) {
+  for (const schedule::Problem &each : problems) {
     lists.push_back(schedule::casesOf(schedule::withoutRecompute(each), mayRunAgain(each)));
     most = std::max(most, lists.back().size());
   }
   // Any list of each placement: together they have all orders on all of them.
-  std::vector<std::vector<schedule::Problem>> all(most);
+  schedule::LeastWays all(most);
   for (size_t i = 0; i != most; ++i)
-    for (const auto &own : lists) {
-      const std::vector<schedule::Problem> &list = own[std::min(i, own.size() - 1)];
-      all[i].insert(all[i].end(), list.begin(), list.end());
-    }
+    for (const auto &own : lists)
+      for (const schedule::Problem &each : own[std::min(i, own.size() - 1)])
+        all[i].push_back(schedule::LeastProblem::proven(each)); // by what casesOf says
   return all;
 }
 
@@ -46,13 +47,10 @@ std::optional<RecomputeSpace> Import::recomputeSpace() {
   space.forwards = int64_t(problem.stages.size()) * problem.microbatches;
   if (objective)
     space.schedules = standIns();
-  std::optional<schedule::Time> lower;
-  for (const schedule::Problem &each : objective ? placements() : std::vector{problem}) {
-    const schedule::Problem free = schedule::freest(schedule::withoutRecompute(each), space.may);
-    const schedule::Time its = lowerOf(free, objective.value_or(schedule::Objective::Span));
-    lower = std::min(lower.value_or(its), its);
-  }
-  space.lower = lower.value_or(0);
+  std::vector<schedule::Problem> freest = objective ? placements() : std::vector{problem};
+  for (schedule::Problem &each : freest)
+    each = schedule::freest(schedule::withoutRecompute(each), space.may);
+  space.lower = schedule::leastTimes(leastWays(spec, freest)).by(objective.value_or(schedule::Objective::Span));
   return space;
 }
 
@@ -62,9 +60,9 @@ std::optional<RecomputeSpace> recomputeSpaceOf(const spec::Spec &spec, MLIRConte
   return named ? Import(*named, context, {1}).recomputeSpace() : std::nullopt;
 }
 
-std::vector<std::vector<schedule::Problem>> choicesOf(const spec::Spec &spec, MLIRContext &context) {
+schedule::LeastWays choicesOf(const spec::Spec &spec, MLIRContext &context) {
   const std::optional<spec::Spec> named = withEntryIfChosen(spec, context);
-  return named ? Import(*named, context, {1}).choices() : std::vector<std::vector<schedule::Problem>>();
+  return named ? Import(*named, context, {1}).choices() : schedule::LeastWays();
 }
 
 std::optional<Trial> tryRecompute(const spec::Spec &spec, const std::vector<std::string> &schedules,

@@ -69,7 +69,7 @@ private:
     if (!trial)
       return std::nullopt;
     if (trial->fits)
-      best.promises(chosen, std::max(trial->lower, trial->least));
+      best.promises(chosen, std::max(trial->lower.picoseconds(), trial->least));
     return trial->cost;
   }
 

@@ -12,7 +12,7 @@ namespace {
 
 using plan::milliseconds;
 
-double gapOf(const BalanceRow &row) { return row.bound == 0 ? 0 : double(row.span) / double(row.bound) - 1; }
+double gapOf(const BalanceRow &row) { return row.bound.gap(row.span); }
 
 nlohmann::ordered_json jsonOf(const std::optional<double> &value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();

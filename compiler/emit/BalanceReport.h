@@ -13,7 +13,8 @@ namespace pipec::emit {
 /// One way to give units to shards, or no slow shards at all.
 struct BalanceRow {
   std::string name;
-  plan::Time span = 0, bound = 0;
+  plan::Time span = 0;
+  plan::LeastTime bound;
   std::optional<double>
       wonBack;           // of what slow shards cost an equal cut: 0 is even, 1 healthy; absent: they cost nothing
   double dropped = 0;    // of all units

@@ -14,62 +14,35 @@ static_assert(int(schedule::Argument::Exchange) == int(plan::Bound::Exchange) &&
               int(schedule::Argument::Work) == int(plan::Bound::Work) &&
               int(schedule::Argument::CriticalPath) == int(plan::Bound::CriticalPath));
 
-/// The least bounds of all.
-static schedule::Bounded leastOf(schedule::Bounded bounds, const std::vector<schedule::Problem> &others) {
-  for (const schedule::Problem &other : others) {
-    const schedule::Bounded theirs = schedule::lowerBounds(other);
-    if (theirs.makespan < bounds.makespan) {
-      bounds.makespan = theirs.makespan;
-      bounds.makespanArgument = theirs.makespanArgument;
-    }
-    if (theirs.span < bounds.span) {
-      bounds.span = theirs.span;
-      bounds.spanArgument = theirs.spanArgument;
-    }
-  }
-  return bounds;
+static void set(const schedule::LeastTimes &least, plan::Certificate &certificate) {
+  certificate.lowerBound = least.makespan;
+  certificate.spanLowerBound = least.span;
+  certificate.bound = static_cast<plan::Bound>(least.makespanArgument);
+  certificate.spanBound = static_cast<plan::Bound>(least.spanArgument);
 }
 
-plan::Certificate certificate(plan::Time makespan, plan::Time span, const schedule::Problem &problem,
-                              const std::vector<schedule::Problem> &alternatives) {
-  return certificate(makespan, span, leastOf(schedule::lowerBounds(problem), alternatives));
-}
-
-plan::Certificate certificate(plan::Time makespan, plan::Time span, const schedule::Bounded &bounds) {
+plan::Certificate certificate(plan::Time makespan, plan::Time span, const schedule::LeastTimes &least) {
   plan::Certificate made;
   made.makespan = makespan;
   made.span = span;
-  made.lowerBound = bounds.makespan;
-  made.spanLowerBound = bounds.span;
-  made.bound = static_cast<plan::Bound>(bounds.makespanArgument);
-  made.spanBound = static_cast<plan::Bound>(bounds.spanArgument);
+  set(least, made);
   return made;
 }
 
-void widen(plan::Certificate &certificate, const std::vector<std::vector<schedule::Problem>> &choices) {
-  const plan::Certificate own = certificate;
-  certificate.lowerBound = certificate.spanLowerBound = 0;
-  for (const std::vector<schedule::Problem> &list : choices) {
-    const schedule::Bounded least =
-        leastOf({own.lowerBound, own.spanLowerBound, static_cast<schedule::Argument>(own.bound),
-                 static_cast<schedule::Argument>(own.spanBound)},
-                list);
-    if (least.makespan >= certificate.lowerBound) {
-      certificate.lowerBound = least.makespan;
-      certificate.bound = static_cast<plan::Bound>(least.makespanArgument);
-    }
-    if (least.span >= certificate.spanLowerBound) {
-      certificate.spanLowerBound = least.span;
-      certificate.spanBound = static_cast<plan::Bound>(least.spanArgument);
-    }
-  }
+void widen(plan::Certificate &certificate, const schedule::LeastWays &choices) {
+  const schedule::LeastTimes own = {certificate.lowerBound, certificate.spanLowerBound,
+                                    static_cast<schedule::Argument>(certificate.bound),
+                                    static_cast<schedule::Argument>(certificate.spanBound)};
+  schedule::LeastTimes best;
+  for (const schedule::LeastCases &cases : choices) // of none, nothing is proven
+    best = schedule::bestOf(best, cases.empty() ? own : schedule::leastOf(own, schedule::leastTimes(cases)));
+  set(best, certificate);
 }
 
-plan::Variant variant(Lowered &lowered, const schedule::Problem &problem,
-                      const std::vector<schedule::Problem> &alternatives, std::string name) {
+plan::Variant variant(Lowered &lowered, const schedule::LeastWays &least, std::string name) {
   plan::Variant made = std::move(lowered.variant);
   made.name = std::move(name);
-  made.certificate = certificate(lowered.result.makespan, lowered.span, problem, alternatives);
+  made.certificate = certificate(lowered.result.makespan, lowered.span, schedule::leastTimes(least));
   return made;
 }
 

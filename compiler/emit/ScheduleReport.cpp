@@ -24,9 +24,6 @@ double mean(const std::vector<plan::Time> &times) {
   return sum / double(times.size());
 }
 
-/// time / bound − 1.
-double gap(plan::Time time, plan::Time bound) { return bound > 0 ? double(time) / double(bound) - 1 : 0; }
-
 /// Of longer variants it is not said which rings bind: it takes a hundred bytes and more an instruction to find out.
 constexpr int64_t kMostJudged = int64_t(1) << 24;
 
@@ -51,12 +48,12 @@ nlohmann::ordered_json json(const Report &report) {
                                    {"span_ms", milliseconds(certificate.span)},
                                    {"bubble_rate", report.bubbleRate},
                                    {"span_bubble_rate", report.spanBubbleRate},
-                                   {"lower_bound_ms", milliseconds(certificate.lowerBound)},
-                                   {"span_lower_bound_ms", milliseconds(certificate.spanLowerBound)},
+                                   {"lower_bound_ms", milliseconds(certificate.lowerBound.picoseconds())},
+                                   {"span_lower_bound_ms", milliseconds(certificate.spanLowerBound.picoseconds())},
                                    {"bound", plan::name(certificate.bound)},
                                    {"span_bound", plan::name(certificate.spanBound)},
-                                   {"gap", gap(certificate.makespan, certificate.lowerBound)},
-                                   {"span_gap", gap(certificate.span, certificate.spanLowerBound)},
+                                   {"gap", certificate.lowerBound.gap(certificate.makespan)},
+                                   {"span_gap", certificate.spanLowerBound.gap(certificate.span)},
                                    {"peak_activation_bytes", report.peakActivation},
                                    {"peak_bytes", report.peak},
                                    {"instructions", report.instructions},
@@ -67,12 +64,12 @@ nlohmann::ordered_json json(const Report &report) {
   addJson(report.balance, object);
   addJson(report.jobs, object);
   if (report.atOwnMemory) {
-    object["gap_at_own_memory"] = gap(certificate.makespan, report.atOwnMemory->makespan);
-    object["span_gap_at_own_memory"] = gap(certificate.span, report.atOwnMemory->span);
+    object["gap_at_own_memory"] = report.atOwnMemory->makespan.gap(certificate.makespan);
+    object["span_gap_at_own_memory"] = report.atOwnMemory->span.gap(certificate.span);
   }
   if (!report.cut.empty()) {
     object["cut"] = report.cut;
-    object["cut_bound_ms"] = milliseconds(report.cutBound);
+    object["cut_bound_ms"] = milliseconds(report.cutBound.picoseconds());
   }
   if (!report.recompute.empty())
     object["recompute"] = report.recompute;
@@ -139,7 +136,7 @@ Report figuresOf(const plan::Variant &variant, const simulate::Result &result) {
   own.slices = variant.slices;
   own.microbatches = variant.wholeMicrobatches();
   own.certificate = variant.certificate;
-  if (variant.cutBound != 0) { // else the spec says the cut
+  if (variant.cutBound != plan::LeastTime()) { // else the spec says the cut
     own.cut = variant.cut;
     own.cutBound = variant.cutBound;
   }
@@ -228,10 +225,10 @@ std::string reportText(const PlanReport &report) {
   std::string text;
   for (const Report &variant : report.variants) {
     const plan::Certificate &certificate = variant.certificate;
-    auto line = [&](const char *what, plan::Time time, plan::Time bound, plan::Bound argument, double bubble) {
+    auto line = [&](const char *what, plan::Time time, plan::LeastTime bound, plan::Bound argument, double bubble) {
       text += fmt::format("  {:<9} {:>12}   bubble {:6.2f} %   bound {:>12} ({}), gap {:.2f} %\n", what,
-                          plan::timeText(time), 100 * bubble, plan::timeText(bound), plan::name(argument),
-                          100 * gap(time, bound));
+                          plan::timeText(time), 100 * bubble, plan::timeText(bound.picoseconds()), plan::name(argument),
+                          100 * bound.gap(time));
     };
     std::string title = variant.schedule.empty() ? "plan" : variant.schedule;
     if (report.variants.size() > 1 && !variant.variant.empty() && variant.variant != title)
@@ -250,11 +247,11 @@ std::string reportText(const PlanReport &report) {
                         least - variant.peak.begin(), plan::bytesText(*mostActivation));
     if (variant.atOwnMemory)
       text += fmt::format("  {:<9} {:>12}   to the bound of orders in as much memory: {:.2f} %, of the span {:.2f} %\n",
-                          "", "gap", 100 * gap(certificate.makespan, variant.atOwnMemory->makespan),
-                          100 * gap(certificate.span, variant.atOwnMemory->span));
+                          "", "gap", 100 * variant.atOwnMemory->makespan.gap(certificate.makespan),
+                          100 * variant.atOwnMemory->span.gap(certificate.span));
     if (!variant.cut.empty())
       text += fmt::format("  {:<9} {:>12}   the least of all cuts; layers of each stage: [{}]\n", "cut",
-                          plan::timeText(variant.cutBound), fmt::join(variant.cut, ", "));
+                          plan::timeText(variant.cutBound.picoseconds()), fmt::join(variant.cut, ", "));
     if (variant.degree > 1)
       text +=
           fmt::format("  {:<9} {:>12}   replicas of each rank; {} of the span waits for their exchange, {} "

@@ -41,11 +41,11 @@ struct Report {
   WidthsReport widths;                           // of stages on several ranks
   /// For specs without a memory limit: bounds of all orders that need no more memory than this one's fullest rank.
   struct Bounds {
-    plan::Time makespan = 0, span = 0;
+    plan::LeastTime makespan, span;
   };
   std::optional<Bounds> atOwnMemory;
   std::vector<int32_t> cut;                             // layers of each stage, where pipec chose them
-  plan::Time cutBound = 0;                              // no cut has a plan that takes less
+  plan::LeastTime cutBound;                             // no cut has a plan that takes less
   std::vector<int32_t> recompute;                       // the stages that run their forward again
   size_t rings = 0;                                     // of all ranks
   std::optional<std::vector<BindingRing>> bindingRings; // absent: not asked about

@@ -197,7 +197,7 @@ static Status passesOf(const plan::Variant &variant, int64_t step, Section &sect
   simulate::Options run;
   run.scenario = network.scenario;
   if (network.scenario)
-    section.bound = 0; // holds for the spec's links
+    section.bound = {}; // holds for the spec's links
   run.pieces = !variant.jobs.empty();
   run.steps = last + (run.pieces ? 2 : 1);
   run.observePieces = [&](const simulate::Resume &at, int64_t count) {
@@ -254,8 +254,8 @@ static std::string figuresOf(const Section &section) {
   std::string text =
       fmt::format("makespan {}, bubble {:.2f} %", plan::timeText(section.length),
                   100 * (section.bubble >= 0 ? section.bubble : bubbleOf(section.lanes, section.length)));
-  if (section.bound > 0)
-    text += fmt::format(", gap {:.2f} %", 100 * (double(section.length) / double(section.bound) - 1));
+  if (section.bound > plan::LeastTime())
+    text += fmt::format(", gap {:.2f} %", 100 * section.bound.gap(section.length));
   if (section.activations > 0)
     text += fmt::format(", activations {}", plan::bytesText(section.activations));
   return text;
@@ -347,7 +347,7 @@ Status compared(const plan::Variant &variant, const trace::Run &traced, int64_t 
   section.decisions = StepDecisions(traced).of(chosen, begin);
   section.lanesPerPlace = 2;
   section.length = std::max(section.length, run.length);
-  section.bound = 0;
+  section.bound = {};
   std::vector<Lane> lanes;
   for (size_t rank = 0; rank != run.lanes.size(); ++rank) {
     lanes.push_back(std::move(section.lanes[rank]));

@@ -50,7 +50,7 @@ struct Section {
   int copies = 1;        // of the pipeline, each in its own direction; a chunk is a copy's then
   plan::Time length = 0;
   double bubble = -1;          // of ranks with shards, by own time; else it follows from the boxes
-  plan::Time bound = 0;        // proven: no step is shorter; 0: not known
+  plan::LeastTime bound;       // no step is shorter; 0: not known
   plan::Bytes activations = 0; // the most that a rank holds
   std::vector<trace::Decision>
       decisions; // of a real run, by time from the step's first start; maybe before or after it

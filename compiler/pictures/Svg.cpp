@@ -205,8 +205,9 @@ private:
     }
     grid(top, y);
     body += drawn;
-    if (section.bound > 0 && centOf(section.length - section.bound, scale, inner) >= kPixel) {
-      const Cent x = left + centOf(section.bound, scale, inner);
+    const plan::Time least = section.bound.picoseconds();
+    if (least > 0 && centOf(section.length - least, scale, inner) >= kPixel) {
+      const Cent x = left + centOf(least, scale, inner);
       body += fmt::format("<line class=\"mark\" stroke=\"{}\" stroke-width=\"1.5\" stroke-dasharray=\"5 3\" x1=\"{}\" "
                           "x2=\"{}\" y1=\"{}\" y2=\"{}\"/>\n",
                           hex(kLight.mark), centText(x), centText(x), centText(top - 3 * kPixel), centText(y));

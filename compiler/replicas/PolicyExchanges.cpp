@@ -122,7 +122,7 @@ PolicyExchange PolicyExchanges::searched(Sharding sharding, const std::vector<Po
   best.replicas.mayShard &= sharding != Sharding::None;
   schedule::ExchangeChoice choice = choiceFor(sharding);
   best.may = {choice.mayReduce, choice.mayDecouple};
-  choice.lower = boundsOf(best).span;
+  choice.lower = boundsOf(best).span.picoseconds();
   const std::vector<Order> orders = ordersFor(best.replicas, choice);
   choice.most = mostJudged() / int64_t(orders.size());
   for (const Order &each : orders)
@@ -225,16 +225,17 @@ void PolicyExchanges::addLate(std::vector<schedule::Words> &all) const {
       }
 }
 
-schedule::Bounded PolicyExchanges::boundsOf(const PolicyExchange &of) const {
-  schedule::Problem least = forBounds(problem, spec);
+schedule::LeastTimes PolicyExchanges::boundsOf(const PolicyExchange &of) const {
+  schedule::Problem least = problem;
   if (of.replicas.mayShard && of.may.decoupled &&
       !least.staticBytes.empty()) { // so far with the state of whole updates
     const std::vector<schedule::Bytes> saved = savedByRank(of.replicas, least);
     for (size_t rank = 0; rank != saved.size(); ++rank)
       least.staticBytes[rank] -= saved[rank];
   }
-  schedule::Bounded bounds = schedule::lowerBounds(least);
-  if (const plan::Time exchange = schedule::exchangeBound(problem, of.replicas, of.may); exchange > bounds.span) {
+  schedule::LeastTimes bounds = schedule::leastTimes(leastOfReplica(std::move(least), spec));
+  if (const auto exchange = plan::LeastTime::proven(schedule::exchangeBound(problem, of.replicas, of.may));
+      exchange > bounds.span) {
     bounds.span = exchange;
     bounds.spanArgument = schedule::Argument::Exchange;
   }

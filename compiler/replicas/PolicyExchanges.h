@@ -44,7 +44,7 @@ public:
   PolicyExchange chosen(Sharding sharding) const;
 
   /// No exchange within what this one may use takes less.
-  schedule::Bounded boundsOf(const PolicyExchange &of) const;
+  schedule::LeastTimes boundsOf(const PolicyExchange &of) const;
   /// The span less that of the same order with instant collectives.
   plan::Time exposedOf(const PolicyExchange &of) const;
 

@@ -144,7 +144,7 @@ std::vector<schedule::Bytes> savedByRank(const schedule::Replicas &replicas, con
   return saved;
 }
 
-schedule::Problem forBounds(schedule::Problem problem, const spec::Spec &spec) {
+schedule::LeastProblem leastOfReplica(schedule::Problem problem, const spec::Spec &spec) {
   for (schedule::Stage &stage : problem.stages)
     stage.optimizer = 0;
   bool all = true; // layers are trained
@@ -157,7 +157,7 @@ schedule::Problem forBounds(schedule::Problem problem, const spec::Spec &spec) {
   if (!all)
     problem.globalNorm.reset();
   problem.cuts = true;
-  return problem;
+  return schedule::LeastProblem::proven(std::move(problem));
 }
 
 } // namespace pipec

@@ -3,6 +3,7 @@
 
 #include "compiler/schedule/exchange/BoundsExchange.h"
 #include "compiler/schedule/exchange/Replicas.h"
+#include "compiler/schedule/model/LeastProblem.h"
 #include "compiler/spec/Spec.h"
 
 namespace pipec {
@@ -23,8 +24,9 @@ spec::Spec ofOneReplica(spec::Spec spec);
 schedule::Problem withWholeState(schedule::Problem problem, const spec::Spec &spec, const std::vector<int64_t> &cut);
 /// By rank, the bytes of the optimizer's state that sharding all layers with gradients saves on each replica.
 std::vector<schedule::Bytes> savedByRank(const schedule::Replicas &replicas, const schedule::Problem &problem);
-/// The problem without what an exchange may move beside passes, for bounds: updates, which replicas may divide too, and
-/// a norm, where the next step's forward may begin with layers that do not wait for it.
-schedule::Problem forBounds(schedule::Problem problem, const spec::Spec &spec);
+/// The problem without what an exchange may move beside passes, so that no plan of replicas takes less: updates, which
+/// replicas may divide too, and a norm, where the next step's forward may begin with layers that do not wait for it.
+/// `problem`: of one replica, with no more static memory than the replica has.
+schedule::LeastProblem leastOfReplica(schedule::Problem problem, const spec::Spec &spec);
 
 } // namespace pipec

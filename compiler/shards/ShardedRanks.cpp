@@ -183,9 +183,33 @@ ShardedRanks::Figures ShardedRanks::leastOf(size_t stage, const Least &by, bool 
   return made;
 }
 
-namespace {
+void ShardedRanks::useFullestShards(schedule::Problem &problem) const {
+  for (size_t rank = 0; rank != all.size(); ++rank) {
+    const portions::Group &group = all[rank];
+    const std::vector<Bytes> always = staticOf(group, given[rank]);
+    std::vector<__int128> needs(always.begin(), always.end());
+    std::vector<std::vector<portions::Held>> held; // by stage of the rank
+    for (size_t s = 0; s != group.stages.size(); ++s) {
+      held.push_back(portions::heldOf(group, group.stages[s], given[rank][s]));
+      for (size_t shard = 0; shard != needs.size(); ++shard)
+        needs[shard] += __int128(held.back()[shard].activation) + held.back()[shard].weightContext;
+    }
+    const auto fullest = size_t(std::max_element(needs.begin(), needs.end()) - needs.begin());
+    problem.staticBytes[rank] = always[fullest];
+    for (size_t stage = 0; stage != places.size(); ++stage)
+      if (places[stage].rank == rank) {
+        const portions::Held &own = held[places[stage].index][fullest];
+        schedule::Stage &to = problem.stages[stage];
+        to.activation = own.activation;
+        to.context = own.weightContext;
+        to.backwardContext = own.backwardContext;
+        if (to.input && spec.recomputeInput)
+          to.input = own.recomputeInput;
+      }
+  }
+}
 
-void use(const spec::Spec &spec, const ShardedRanks::Figures &figures, size_t s, schedule::Problem &problem) {
+void useTimes(const spec::Spec &spec, const ShardedRanks::Figures &figures, size_t s, schedule::Problem &problem) {
   schedule::Stage &stage = problem.stages[s];
   const bool whole = problem.backward == schedule::BackwardMode::Fused || problem.mixed;
   stage.forward = figures.forward;
@@ -199,12 +223,10 @@ void use(const spec::Spec &spec, const ShardedRanks::Figures &figures, size_t s,
   stage.optimizer = figures.optimizer;
 }
 
-} // namespace
-
 void useFigures(const spec::Spec &spec, const ShardedRanks &ranks, schedule::Problem &problem) {
   for (size_t s = 0; s != problem.stages.size(); ++s) {
     const ShardedRanks::Figures figures = ranks.figuresOf(s);
-    use(spec, figures, s, problem);
+    useTimes(spec, figures, s, problem);
     schedule::Stage &stage = problem.stages[s];
     stage.boundary = boundaryOf(spec, stage.boundary);
     stage.activation = figures.activation;
@@ -213,20 +235,6 @@ void useFigures(const spec::Spec &spec, const ShardedRanks &ranks, schedule::Pro
   }
   for (size_t rank = 0; rank != problem.staticBytes.size(); ++rank)
     problem.staticBytes[rank] = ranks.staticBytesOf(rank);
-}
-
-std::vector<schedule::Problem> leastProblems(const spec::Spec &spec, const ShardedRanks &ranks,
-                                             const schedule::Problem &problem) {
-  const bool given = isFixed(spec.tensorParallel.balance);
-  std::vector<schedule::Problem> all;
-  for (const Least &by : leastsOf(ranks.groups())) {
-    schedule::Problem &least = all.emplace_back(problem);
-    if (!given) // other portions hold less, somewhere
-      least.memoryLimit = 0;
-    for (size_t s = 0; s != least.stages.size(); ++s)
-      use(spec, ranks.leastOf(s, by, given), s, least);
-  }
-  return all;
 }
 
 } // namespace pipec

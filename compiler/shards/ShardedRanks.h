@@ -29,6 +29,9 @@ public:
   Figures figuresOf(size_t stage) const;
   /// Of the shard of a rank that holds most.
   schedule::Bytes staticBytesOf(size_t rank) const;
+  /// Gives each rank the sizes of one of its shards, which holds most with one microbatch in flight at each stage.
+  /// Sizes of a problem are each of another shard, so that no process may hold as much.
+  void useFullestShards(schedule::Problem &problem) const;
 
   /// What is each process's own.
   Shards shards() const;
@@ -65,9 +68,7 @@ private:
 /// Gives the stages of a problem, which has its placement and backward, the figures of their shards, in place of the
 /// spec's.
 void useFigures(const spec::Spec &spec, const ShardedRanks &ranks, schedule::Problem &problem);
-/// Problems of what leastOf() says, one for each way to say it: no portions that the balance allows take less than any
-/// of their bounds. `ranks`: of the problem; their portions count where the balance has a rule of its own.
-std::vector<schedule::Problem> leastProblems(const spec::Spec &spec, const ShardedRanks &ranks,
-                                             const schedule::Problem &problem);
+/// Gives a stage of a problem the times of these figures, R where the spec recomputes the stage.
+void useTimes(const spec::Spec &spec, const ShardedRanks::Figures &figures, size_t s, schedule::Problem &problem);
 
 } // namespace pipec

@@ -142,7 +142,7 @@ private:
     out.slices = in.slices();
     if (in.cut() && take(uint64_t(in.cut()->size()) * 4))
       out.cut.assign(in.cut()->begin(), in.cut()->end());
-    out.cutBound = in.cut_bound();
+    out.cutBound = LeastTime::proven(in.cut_bound());
     out.launchOrder = in.launch_order();
     out.sharedPort = in.shared_port();
     rows(in.layers(), out.layers,
@@ -158,8 +158,12 @@ private:
     if (in.boundaries() && take(uint64_t(in.boundaries()->size()) * 8))
       out.boundaries.assign(in.boundaries()->begin(), in.boundaries()->end());
     if (const file::Certificate *c = in.certificate(); c && aligned(c, alignof(file::Certificate)))
-      out.certificate = {c->makespan(),         c->span(),         c->lower_bound(),
-                         c->span_lower_bound(), Bound(c->bound()), Bound(c->span_bound())};
+      out.certificate = {c->makespan(),
+                         c->span(),
+                         LeastTime::proven(c->lower_bound()),
+                         LeastTime::proven(c->span_lower_bound()),
+                         Bound(c->bound()),
+                         Bound(c->span_bound())};
     out.certificate.delay = in.delay();
     out.certificate.delayProven = in.delay_proven();
     tables(in.programs(), out.programs, [this](const file::Program &p, Program &to) { read(p, to); });

@@ -129,8 +129,8 @@ public:
            v.stageGroups[stage] == -1 ? "rank 0" : fmt::format("group {}", v.stageGroups[stage]));
     if (v.launchOrder)
       line(1, "transfers start in the order of issue");
-    line(1, "makespan {}, at least {} ({})", timeText(c.makespan), timeText(c.lowerBound), name(c.bound));
-    line(1, "span {}, at least {} ({})", timeText(c.span), timeText(c.spanLowerBound), name(c.spanBound));
+    line(1, "makespan {}, at least {} ({})", timeText(c.makespan), timeText(c.lowerBound.picoseconds()), name(c.bound));
+    line(1, "span {}, at least {} ({})", timeText(c.span), timeText(c.spanLowerBound.picoseconds()), name(c.spanBound));
     int32_t number = 0; // in its stage
     for (size_t i = 0; i != v.layers.size(); ++i) {
       const Layer &layer = v.layers[i];

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/plan/Kinds.h"
+#include "runtime/plan/LeastTime.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -191,8 +192,8 @@ const char *name(Bound bound);
 struct Certificate {
   Time makespan = 0;
   Time span = 0;
-  Time lowerBound = 0; // of the makespan
-  Time spanLowerBound = 0;
+  LeastTime lowerBound; // of the makespan
+  LeastTime spanLowerBound;
   Bound bound = Bound::None;
   Bound spanBound = Bound::None;
   Time delay = 0;           // the most by which pieces of jobs make a step longer, in the mean of many
@@ -270,7 +271,7 @@ struct Variant {
   std::vector<Program> programs;
   Certificate certificate;
   std::vector<int32_t> cut; // layers of each stage of a copy; empty: the spec had none
-  Time cutBound = 0;        // no cut has a plan that takes less (of what was to be short); 0: it was not chosen
+  LeastTime cutBound;       // no cut has a plan that takes less (of what was to be short); 0: it was not chosen
   /// Whether it is proven and timed for a network that starts the sends, receives and all-reduces of a rank in the
   /// order in which they are issued: none before all earlier ones have started (simulate::Launch).
   bool launchOrder = false;

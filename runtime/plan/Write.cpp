@@ -119,8 +119,8 @@ Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &va
     programs.push_back(writeProgram(builder, program));
   const auto programsOffset = builder.CreateVector(programs);
   const Certificate &c = variant.certificate;
-  const file::Certificate certificate(c.makespan, c.span, c.lowerBound, c.spanLowerBound, same<file::Bound>(c.bound),
-                                      same<file::Bound>(c.spanBound));
+  const file::Certificate certificate(c.makespan, c.span, c.lowerBound.picoseconds(), c.spanLowerBound.picoseconds(),
+                                      same<file::Bound>(c.bound), same<file::Bound>(c.spanBound));
   const auto cut =
       variant.cut.empty() ? flatbuffers::Offset<flatbuffers::Vector<int32_t>>() : builder.CreateVector(variant.cut);
   const auto layers = variant.layers.empty() ? flatbuffers::Offset<flatbuffers::Vector<const file::Layer *>>()
@@ -144,7 +144,7 @@ Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &va
   out.add_copies(variant.copies);
   out.add_slices(variant.slices);
   out.add_cut(cut);
-  out.add_cut_bound(variant.cutBound);
+  out.add_cut_bound(variant.cutBound.picoseconds());
   out.add_launch_order(variant.launchOrder);
   out.add_layers(layers);
   out.add_shared_port(variant.sharedPort);
@@ -189,7 +189,7 @@ Offset<file::Group> writeGroup(FlatBufferBuilder &builder, const Group &group) {
 uint16_t minorOf(const Plan &plan) {
   uint16_t minor = kOldestWritten;
   for (const Variant &variant : plan.variants) {
-    if (!variant.cut.empty() || variant.cutBound != 0)
+    if (!variant.cut.empty() || variant.cutBound != LeastTime())
       minor = std::max(minor, kWithCut);
     if (variant.launchOrder)
       minor = std::max(minor, kWithLaunchOrder);

@@ -69,13 +69,14 @@ TEST(CutAuto, IsTheBestOfAllCuts) {
       }
       keep(name, model.text += fmt::format("memory: {{limit: {}B}}\n", least + least / 5));
     }
-    std::optional<plan::Time> best, bound;
+    std::optional<plan::Time> best;
+    std::optional<plan::LeastTime> bound;
     for (const std::vector<int64_t> &each : cuts)
       if (const std::optional<plan::Variant> made = planOf(name, setOf(each))) {
         best = std::min(best.value_or(made->certificate.span), made->certificate.span);
         bound = std::min(bound.value_or(made->certificate.spanLowerBound), made->certificate.spanLowerBound);
         EXPECT_EQ(std::vector<int64_t>(made->cut.begin(), made->cut.end()), each);
-        EXPECT_EQ(made->cutBound, 0);
+        EXPECT_EQ(made->cutBound, plan::LeastTime());
       }
     const std::optional<plan::Variant> own = planOf(name, "pipeline.cut=auto");
     ASSERT_EQ(own.has_value(), best.has_value()) << model.text;

@@ -130,6 +130,12 @@ void changeProgram(plan::Program &program, fuzz::Random &random) {
   }
 }
 
+void change(plan::LeastTime &least, fuzz::Random &random) {
+  plan::Time time = least.picoseconds();
+  change(time, random);
+  least = plan::LeastTime::proven(time);
+}
+
 void changePlan(plan::Plan &plan, fuzz::Random &random) {
   plan::Variant &variant = random.of(plan.variants);
   switch (random.below(20)) {
@@ -144,7 +150,8 @@ void changePlan(plan::Plan &plan, fuzz::Random &random) {
   case 4:
     return change(variant.memoryLimit, random);
   case 5:
-    return change(random.oneIn(2) ? variant.certificate.makespan : variant.certificate.lowerBound, random);
+    return random.oneIn(2) ? change(variant.certificate.makespan, random)
+                           : change(variant.certificate.lowerBound, random);
   case 6:
     return changeRows(plan.processes, random);
   case 7:

@@ -188,7 +188,8 @@ TEST_F(AdaptationOfFiles, AllVariantsOfAnOfferedPlanMayBeChosenUntilOthersComeIn
     simulate::Result walk;
     ASSERT_TRUE(simulate::simulate(more.variants[v], {}, walk).ok());
     more.variants[v].certificate.makespan = walk.makespan;
-    more.variants[v].certificate.span = std::max(walk.makespan, more.variants[v].certificate.spanLowerBound);
+    more.variants[v].certificate.span =
+        std::max(walk.makespan, more.variants[v].certificate.spanLowerBound.picoseconds());
   }
   const std::string path = folder + "/more.pipe";
   ASSERT_TRUE(plan::writeFile(path, plan::encode(more)).ok());

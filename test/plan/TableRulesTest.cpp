@@ -339,12 +339,12 @@ TEST_F(TableRules, P19Certificate) {
   eachRefused("P19", {
                          [&] { variant().certificate.makespan = -1; },
                          [&] { variant().certificate.span = limits::kTime + 1; },
-                         [&] { variant().certificate.lowerBound = 1; },
-                         [&] { variant().certificate.spanLowerBound = 1; },
+                         [&] { variant().certificate.lowerBound = LeastTime::proven(1); },
+                         [&] { variant().certificate.spanLowerBound = LeastTime::proven(1); },
                          [&] { variant().certificate.bound = Bound(9); },
                          [&] { variant().certificate.spanBound = Bound(200); },
-                         [&] { variant().cutBound = -1; },
-                         [&] { variant().cutBound = variant().certificate.makespan + 1; },
+                         [&] { variant().cutBound = LeastTime::proven(-1); },
+                         [&] { variant().cutBound = LeastTime::proven(variant().certificate.makespan + 1); },
                          [&] { variant().cut.assign(size_t(variant().stages) + 1, 1); },
                          [&] { variant().cut.assign(size_t(variant().stages), 0); },
                      });

@@ -4,6 +4,7 @@
 #include "compiler/driver/Compile.h"
 #include "compiler/driver/Files.h"
 #include "compiler/driver/Plans.h"
+#include "compiler/emit/BoundsHold.h"
 #include "compiler/emit/ScheduleReport.h"
 #include "compiler/pictures/Perfetto.h"
 #include "compiler/schedule/bounds/Bounds.h"
@@ -140,8 +141,9 @@ void addBoundsAtOwnMemory(const Compiled &compiled, emit::PlanReport &report) {
     if (problem.memoryLimit != 0 || peak == 0)
       continue;
     problem.memoryLimit = peak;
-    const schedule::Bounded bounds = schedule::lowerBounds(problem);
-    own.atOwnMemory = {bounds.makespan, bounds.span};
+    // A pass of a plan without shards and replicas takes what its problem says; queues and buffers only add time.
+    const schedule::LeastTimes least = schedule::leastTimes(schedule::LeastProblem::proven(std::move(problem)));
+    own.atOwnMemory = {least.makespan, least.span};
   }
 }
 
@@ -176,6 +178,8 @@ int reportCommand(const CommandOptions &options) {
   addBoundsAtOwnMemory(compiled, report);
   if (!addBalances(options, compiled, report, code))
     return code;
+  if (Status status = emit::checkBounds(report); !status.ok())
+    return fail(options, options.input, status);
   if (Status status = emit::addRings(compiled.plan, report); !status.ok())
     return fail(options, options.input, status);
   if (!options.network.empty()) {

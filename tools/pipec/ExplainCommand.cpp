@@ -250,10 +250,10 @@ int explainAll(const CommandOptions &options, const Compiled &compiled) {
       if (!each->failing.empty())
         text += fmt::format("               not met here: {}\n", fmt::join(each->failing, ", "));
     }
-  auto bound = [&](const char *what, plan::Time time, plan::Time least, plan::Bound argument, double bubble) {
+  auto bound = [&](const char *what, plan::Time time, plan::LeastTime least, plan::Bound argument, double bubble) {
     text += fmt::format("  {:<12} {}, {:.2f} % of it idle; no order takes less than {} ({}), a gap of {:.2f} %\n", what,
-                        plan::timeText(time), 100 * bubble, plan::timeText(least), plan::name(argument),
-                        least > 0 ? 100 * (double(time) / double(least) - 1) : 0.0);
+                        plan::timeText(time), 100 * bubble, plan::timeText(least.picoseconds()), plan::name(argument),
+                        100 * least.gap(time));
     text += fmt::format("               {}\n", meaning(argument));
   };
   bound("makespan", certificate.makespan, certificate.lowerBound, certificate.bound, own.bubbleRate);

@@ -29,6 +29,8 @@ int searchSchedules(const CommandOptions &options, const Compiled &spec) {
     const Progress progress(!options.json);
     rows = compareSchedules(sourceOf(options), spec, std::cref(progress));
   }
+  if (Status status = checkRows(rows); !status.ok())
+    return fail(options, options.input, status);
   sortRows(rows, objective);
   return print(options, rows, tableOf(rows, objective));
 }
@@ -55,6 +57,10 @@ int sweepMemory(const CommandOptions &options, schedule::Objective objective) {
       return fail(options, failure);
   }
   const std::vector<Row> &rows = sweep.rows;
+  std::vector<Row> all = rows;
+  all.insert(all.end(), sweep.without.begin(), sweep.without.end());
+  if (Status status = checkRows(all); !status.ok())
+    return fail(options, options.input, status);
   plan::Time longest = 1;
   for (const std::vector<Row> *each : {&sweep.rows, &sweep.without})
     for (const Row &row : *each)
@@ -77,13 +83,14 @@ int sweepMemory(const CommandOptions &options, schedule::Objective objective) {
     // What is proven to be needed, then what the plan takes beyond it.
     constexpr int kWidth = 40;
     const auto length = [&](plan::Time time) { return size_t(__int128(time) * kWidth / longest); };
-    const plan::Time takes = timeOf(each.certificate, objective), least = boundOf(each.certificate, objective);
-    const size_t bound = length(least), all = std::max(length(takes), bound);
+    const plan::Time takes = timeOf(each.certificate, objective);
+    const plan::LeastTime least = boundOf(each.certificate, objective);
+    const size_t bound = length(least.picoseconds()), all = std::max(length(takes), bound);
     const size_t kept =
         both && sweep.without[at].wrong.empty() ? length(timeOf(sweep.without[at].certificate, objective)) : 0;
     table += fmt::format(
-        "{:>14} {:>14} {:>14} {:>7.2f} %{}  {}{}{}\n", each.name, plan::timeText(takes), plan::timeText(least),
-        100 * gap(takes, least),
+        "{:>14} {:>14} {:>14} {:>7.2f} %{}  {}{}{}\n", each.name, plan::timeText(takes),
+        plan::timeText(least.picoseconds()), 100 * least.gap(takes),
         both ? fmt::format("  {:>14}  {:<16}", without(at), fmt::format("[{}]", fmt::join(each.recompute, ", "))) : "",
         std::string(bound, '='), std::string(all - bound, '+'), std::string(std::max(kept, all) - all, '.'));
   }
@@ -104,6 +111,8 @@ int sweepPolicies(const CommandOptions &options) {
     if (!sweepDataParallel(sourceOf(options), std::cref(progress), rows, failure))
       return fail(options, failure);
   }
+  if (Status status = checkRows(rows); !status.ok())
+    return fail(options, options.input, status);
   const bool any = std::any_of(rows.begin(), rows.end(), [](const PolicyRow &row) { return row.wrong.empty(); });
   const int code = int(any ? Code::Ok : Code::Check);
   const auto most = [](const std::vector<int64_t> &counts) { return *std::max_element(counts.begin(), counts.end()); };
@@ -116,7 +125,7 @@ int sweepPolicies(const CommandOptions &options) {
       }
       list.push_back({{"policy", row.policy},
                       {"span_ms", milliseconds(row.span)},
-                      {"span_lower_bound_ms", milliseconds(row.bound)},
+                      {"span_lower_bound_ms", milliseconds(row.bound.picoseconds())},
                       {"exposed_ms", milliseconds(row.exposed)},
                       {"collectives", row.collectives}});
       if (row.bundle >= 0)
@@ -131,7 +140,7 @@ int sweepPolicies(const CommandOptions &options) {
       fmt::print("{:<15} {}\n", row.policy, row.wrong);
     else
       fmt::print("{:<15} {:>14} {:>7.2f} % {:>14} {:>12}  {}\n", row.policy, plan::timeText(row.span),
-                 100 * gap(row.span, row.bound), plan::timeText(row.exposed), most(row.collectives),
+                 100 * row.bound.gap(row.span), plan::timeText(row.exposed), most(row.collectives),
                  row.bundle < 0    ? ""
                  : row.bundle == 0 ? "a layer each"
                                    : "below " + plan::bytesText(row.bundle));
@@ -150,13 +159,14 @@ Status readTime(const std::string &time, int64_t &milliseconds) {
 
 std::string verdictOf(const ExactOrder &exact) {
   const schedule::Exact &found = *exact.found;
-  if (found.time <= found.bound)
-    return "optimal, proven";
-  return fmt::format("at least {} proven, a gap of {:.2f} % is left{}", plan::timeText(found.bound),
-                     100 * gap(found.time, found.bound),
-                     !found.tooLarge  ? ""
-                     : exact.hasPairs ? "; of orders with overlapped pairs no more can be asked"
-                                      : "; the problem is too large to ask for more");
+  if (found.bound.isReachedBy(exact.taken))
+    return exact.isBeaten ? "optimal, proven, of orders with such backwards; others take less" : "optimal, proven";
+  return fmt::format("at least {} proven, a gap of {:.2f} % is left{}", plan::timeText(found.bound.picoseconds()),
+                     100 * found.bound.gap(exact.taken),
+                     !exact.unasked.empty()
+                         ? "; of " + exact.unasked + " no more can be asked, so no order is proven to be the best"
+                     : found.tooLarge ? "; the problem is too large to ask for more"
+                                      : "");
 }
 
 /// The table with the best order that a proof could be had for in the time given. What is proven stands below it.
@@ -175,6 +185,8 @@ int searchExactly(const CommandOptions &options) {
     if (!searchExactly(sourceOf(options), time, std::cref(progress), exact, failure))
       return fail(options, failure);
   }
+  if (Status status = checkRows(exact.rows); !status.ok())
+    return fail(options, options.input, status);
   const std::string table = tableOf(exact.rows, exact.objective);
   if (!exact.found)
     return print(options, exact.rows, table);
@@ -185,16 +197,16 @@ int searchExactly(const CommandOptions &options) {
   const char *objective = exact.objective == schedule::Objective::Span ? "span" : "makespan";
   const std::string verdict = verdictOf(exact);
   const std::string text = fmt::format(
-      "{}exact: {} {} in {:.1f} s: {}{}\n", table, objective, plan::timeText(found.time), exact.seconds, verdict,
-      exact.planned > found.time
+      "{}exact: {} {} in {:.1f} s: {}{}\n", table, objective, plan::timeText(exact.taken), exact.seconds, verdict,
+      exact.planned > exact.taken
           ? fmt::format("; on links that queue and with its buffers the plan takes {}", plan::timeText(exact.planned))
           : "");
   const nlohmann::ordered_json json = {{"objective", objective},
-                                       {"time_ms", milliseconds(found.time)},
+                                       {"time_ms", milliseconds(exact.taken)},
                                        {"plan_time_ms", milliseconds(exact.planned)},
-                                       {"proven_lower_bound_ms", milliseconds(found.bound)},
-                                       {"gap", gap(found.time, found.bound)},
-                                       {"optimal", found.time <= found.bound},
+                                       {"proven_lower_bound_ms", milliseconds(found.bound.picoseconds())},
+                                       {"gap", found.bound.gap(exact.taken)},
+                                       {"optimal", found.bound.isReachedBy(exact.taken)},
                                        {"verdict", verdict},
                                        {"questions", found.questions},
                                        {"seconds", exact.seconds}};

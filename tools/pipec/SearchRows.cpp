@@ -31,11 +31,11 @@ static nlohmann::ordered_json figuresOf(const Row &row) {
   }
   const plan::Certificate &certificate = row.certificate;
   object["span_ms"] = milliseconds(certificate.span);
-  object["span_lower_bound_ms"] = milliseconds(certificate.spanLowerBound);
-  object["span_gap"] = gap(certificate.span, certificate.spanLowerBound);
+  object["span_lower_bound_ms"] = milliseconds(certificate.spanLowerBound.picoseconds());
+  object["span_gap"] = certificate.spanLowerBound.gap(certificate.span);
   object["makespan_ms"] = milliseconds(certificate.makespan);
-  object["lower_bound_ms"] = milliseconds(certificate.lowerBound);
-  object["gap"] = gap(certificate.makespan, certificate.lowerBound);
+  object["lower_bound_ms"] = milliseconds(certificate.lowerBound.picoseconds());
+  object["gap"] = certificate.lowerBound.gap(certificate.makespan);
   object["span_bubble_rate"] = row.bubble;
   object["peak_bytes"] = row.peak;
   return object;
@@ -98,14 +98,14 @@ std::string tableOf(const std::vector<Row> &rows, schedule::Objective objective)
       table += fmt::format("{:<18} {}\n", each.name, each.wrong);
       continue;
     }
-    const plan::Time bound = boundOf(each.certificate, objective);
-    table +=
-        fmt::format("{:<18} {:>14} {:>7.2f} % {:>14} {:>14} {:>7.2f} %{}{}{}\n", each.name,
-                    plan::timeText(each.certificate.span), 100 * each.bubble, plan::timeText(each.certificate.makespan),
-                    plan::bytesText(each.peak), 100 * gap(timeOf(each.certificate, objective), bound),
-                    several ? fmt::format("  {:<20}", plan::timeText(bound) + ", " + backwardOf(each)) : "",
-                    cuts ? fmt::format("  [{}]", fmt::join(each.cut, ", ")) : "",
-                    again ? fmt::format("  [{}]", fmt::join(each.recompute, ", ")) : "");
+    const plan::LeastTime bound = boundOf(each.certificate, objective);
+    table += fmt::format(
+        "{:<18} {:>14} {:>7.2f} % {:>14} {:>14} {:>7.2f} %{}{}{}\n", each.name, plan::timeText(each.certificate.span),
+        100 * each.bubble, plan::timeText(each.certificate.makespan), plan::bytesText(each.peak),
+        100 * bound.gap(timeOf(each.certificate, objective)),
+        several ? fmt::format("  {:<20}", plan::timeText(bound.picoseconds()) + ", " + backwardOf(each)) : "",
+        cuts ? fmt::format("  [{}]", fmt::join(each.cut, ", ")) : "",
+        again ? fmt::format("  [{}]", fmt::join(each.recompute, ", ")) : "");
   }
   return table;
 }

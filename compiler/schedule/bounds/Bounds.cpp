@@ -208,4 +208,39 @@ Bounded lowerBounds(const Problem &given) {
   return {saturated(best.makespan), saturated(best.span), best.makespanArgument, best.spanArgument};
 }
 
+LeastTimes leastTimes(const LeastProblem &problem) {
+  const Bounded bounds = lowerBounds(problem.problem());
+  return {plan::LeastTime::proven(bounds.makespan), plan::LeastTime::proven(bounds.span), bounds.makespanArgument,
+          bounds.spanArgument};
+}
+
+static LeastTimes chosenOf(const LeastTimes &one, const LeastTimes &other, bool othersMakespan, bool othersSpan) {
+  const LeastTimes &makespan = othersMakespan ? other : one, &span = othersSpan ? other : one;
+  return {makespan.makespan, span.span, makespan.makespanArgument, span.spanArgument};
+}
+
+LeastTimes leastOf(const LeastTimes &one, const LeastTimes &other) {
+  return chosenOf(one, other, other.makespan < one.makespan, other.span < one.span);
+}
+
+LeastTimes bestOf(const LeastTimes &one, const LeastTimes &other) {
+  return chosenOf(one, other, other.makespan > one.makespan, other.span > one.span);
+}
+
+LeastTimes leastTimes(const LeastCases &cases) {
+  if (cases.empty())
+    return {};
+  LeastTimes least = leastTimes(cases.front());
+  for (size_t i = 1; i < cases.size(); ++i)
+    least = leastOf(least, leastTimes(cases[i]));
+  return least;
+}
+
+LeastTimes leastTimes(const LeastWays &ways) {
+  LeastTimes best;
+  for (const LeastCases &cases : ways)
+    best = bestOf(best, leastTimes(cases));
+  return best;
+}
+
 } // namespace pipec::schedule

@@ -3,7 +3,9 @@
 // costs, latencies and limit. Where no order fits into the memory limit, the numbers mean nothing.
 #pragma once
 
-#include "compiler/schedule/model/Problem.h"
+#include "compiler/schedule/model/LeastProblem.h"
+#include "compiler/schedule/model/Objective.h"
+#include "runtime/plan/LeastTime.h"
 
 #include <cstdint>
 
@@ -29,7 +31,26 @@ struct Bounded {
   Argument spanArgument = Argument::None;
 };
 
+/// Of orders with the times of this problem: for a search among them. What is said of plans comes of leastTimes().
 /// Needs check(problem) to have passed. O(stages · log).
 Bounded lowerBounds(const Problem &problem);
+
+/// What no plan takes less than, and why.
+struct LeastTimes {
+  plan::LeastTime makespan, span;
+  Argument makespanArgument = Argument::None;
+  Argument spanArgument = Argument::None;
+
+  plan::LeastTime by(Objective objective) const { return objective == Objective::Span ? span : makespan; }
+};
+
+/// The bounds of this problem, of which the caller has shown that they hold for plans. Needs check() to have passed.
+LeastTimes leastTimes(const LeastProblem &problem);
+/// The least of all cases; nothing is proven of none.
+LeastTimes leastOf(const LeastTimes &one, const LeastTimes &other);
+LeastTimes leastTimes(const LeastCases &cases);
+/// The best of all ways.
+LeastTimes bestOf(const LeastTimes &one, const LeastTimes &other);
+LeastTimes leastTimes(const LeastWays &ways);
 
 } // namespace pipec::schedule

@@ -97,17 +97,18 @@ void CutSearch::improve() {
   }
 }
 
-Time CutSearch::bound(const std::function<std::optional<Time>(const Cut &)> &bound) const {
+plan::LeastTime CutSearch::bound(const std::function<std::optional<plan::LeastTime>(const Cut &)> &bound) const {
+  const auto busiest = plan::LeastTime::proven(Time(balanced.least)); // its layers take that of a rank in every step
   if (!looksAtAll())
-    return Time(balanced.least);
-  std::optional<Time> least;
+    return busiest;
+  std::optional<plan::LeastTime> least;
   for (const auto &[needs, cut] : all) {
-    if (least && needs >= *least)
+    if (least && needs >= least->picoseconds())
       break;
-    if (const std::optional<Time> its = bound(cut); its && (!least || *its < *least))
+    if (const std::optional<plan::LeastTime> its = bound(cut); its && (!least || *its < *least))
       least = its;
   }
-  return least.value_or(Time(balanced.least));
+  return least.value_or(busiest);
 }
 
 } // namespace pipec::schedule

@@ -3,6 +3,7 @@
 
 #include "compiler/schedule/cut/Balance.h"
 #include "compiler/schedule/model/TrialCost.h"
+#include "runtime/plan/LeastTime.h"
 
 #include <functional>
 #include <map>
@@ -32,7 +33,7 @@ public:
   const std::vector<Cut> &usual() const { return starts; }
   /// What no cut beats: the least of `bound` over all cuts where all are looked at, else the busiest rank's least work.
   /// `bound` is nothing for a cut that does not fit.
-  Time bound(const std::function<std::optional<Time>(const Cut &)> &bound) const;
+  plan::LeastTime bound(const std::function<std::optional<plan::LeastTime>(const Cut &)> &bound) const;
 
   static constexpr int64_t kAll = 10'000;
 

@@ -2,6 +2,7 @@
 // After a question that runs out of time comes an easier one, nearer to the bound.
 #include "compiler/schedule/exact/Exact.h"
 
+#include "compiler/schedule/bounds/Bounds.h"
 #include "compiler/schedule/construct/Beam.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "compiler/schedule/overlap/Pairing.h"
@@ -16,8 +17,10 @@ namespace {
 
 /// What is known of a problem.
 struct Known {
-  Capacities least, capacities; // with one and with two of each transfer buffer
-  Time bound = 0;
+  const Problem *proof = nullptr; // what the solver is asked about
+  Capacities least;               // of the proof, with one of each transfer buffer
+  Capacities capacities;          // of the orders, with two
+  Time bound = 0;                 // proven
   int32_t closeness = 0; // how often a question ran out of time: the next is nearer to the bound by half each time
   bool tooLarge = false;
   bool isBeamed = false; // all its states were looked at, or were too many
@@ -25,7 +28,8 @@ struct Known {
 
 class Closer {
 public:
-  Closer(const std::vector<Problem> &problems, const ExactOptions &options) : problems(problems), options(options) {}
+  Closer(const std::vector<ExactProblem> &problems, const ExactOptions &options)
+      : problems(problems), options(options) {}
 
   std::optional<Exact> run() {
     begin();
@@ -33,10 +37,10 @@ public:
       return std::nullopt;
     while (true) {
       const size_t i = next();
-      best.bound = std::min(known[i].bound, best.time);
+      best.bound = plan::LeastTime::proven(std::min(known[i].bound, best.time));
       best.tooLarge = known[i].tooLarge;
       const int64_t left = options.milliseconds - passed();
-      if (best.bound >= best.time || left <= 0)
+      if (best.bound.isReachedBy(best.time) || left <= 0)
         return std::move(best);
       if (!known[i].isBeamed) {
         beamAll(i);
@@ -52,11 +56,13 @@ public:
 
 private:
   static constexpr int32_t kNearest = 12;
-  const std::vector<Problem> &problems;
+  const std::vector<ExactProblem> &problems;
   const ExactOptions &options;
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   std::vector<Known> known;
   Exact best;
+
+  const Problem &ordersOf(size_t i) const { return problems[i].orders; }
 
   int64_t passed() const {
     return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count();
@@ -67,9 +73,9 @@ private:
     if (found)
       best = {.problem = options.start->problem,
               .words = options.start->words,
-              .time = timeOf(problems[options.start->problem], options.start->words, options.objective)};
+              .time = timeOf(ordersOf(options.start->problem), options.start->words, options.objective)};
     for (size_t i = 0; i < problems.size() && !options.start; ++i) {
-      const std::optional<Solution> solution = solvePaired(problems[i], {.objective = options.objective});
+      const std::optional<Solution> solution = solvePaired(ordersOf(i), {.objective = options.objective});
       if (!solution)
         continue;
       if (!found || solution->time < best.time) {
@@ -80,22 +86,37 @@ private:
       found = true;
     }
     if (found)
-      for (const Problem &problem : problems)
-        known.push_back({capacitiesOf(problem, 1), capacitiesOf(problem), boundOf(problem, options.objective), 0,
-                         hasPairs(problem) || problem.mixed || problem.hasBackwardContexts() ||
-                             problem.recomputes()}); // not asked about
+      for (const ExactProblem &problem : problems)
+        known.push_back(knownOf(problem));
+  }
+
+  /// Begins with the proof that says most.
+  Known knownOf(const ExactProblem &problem) const {
+    Known made;
+    for (const LeastProblem &each : problem.proofs)
+      if (const Time bound = leastTimes(each).by(options.objective).picoseconds(); !made.proof || bound > made.bound) {
+        made.proof = &each.problem();
+        made.bound = bound;
+      }
+    made.least = capacitiesOf(*made.proof, 1);
+    made.capacities = capacitiesOf(problem.orders);
+    const Problem &orders = problem.orders;
+    made.tooLarge = hasPairs(orders) || orders.mixed || orders.hasBackwardContexts() || orders.recomputes() ||
+                    made.proof->cuts; // not asked about
+    return made;
   }
 
   /// If nothing more can be proven, lets the search go on, with twice the effort each time, while there is time for
   /// that.
   void searchOn() {
     int64_t last = 0;
-    for (int64_t effort = 200; best.time > best.bound && passed() + 2 * last < options.milliseconds; effort *= 2) {
+    for (int64_t effort = 200; !best.bound.isReachedBy(best.time) && passed() + 2 * last < options.milliseconds;
+         effort *= 2) {
       const int64_t before = passed();
       if (options.said)
         options.said(best, best.time - 1);
       for (size_t i = 0; i < problems.size(); ++i) {
-        std::optional<Solution> solution = solvePaired(problems[i], {.objective = options.objective, .effort = effort});
+        std::optional<Solution> solution = solvePaired(ordersOf(i), {.objective = options.objective, .effort = effort});
         if (!solution || solution->time >= best.time)
           continue;
         best.problem = i;
@@ -118,15 +139,15 @@ private:
     constexpr size_t kStates = 20'000;
     Known &it = known[i];
     it.isBeamed = true;
-    if (options.objective != Objective::Makespan || it.tooLarge || !canBeam(problems[i]))
+    if (options.objective != Objective::Makespan || it.tooLarge || !canBeam(*it.proof))
       return;
-    BeamResult found = beam(problems[i], it.least,
+    BeamResult found = beam(*it.proof, it.least,
                             {.objective = options.objective, .below = best.time, .width = kStates, .allOrNone = true});
     if (found.words && isBetter(i, best.time - 1, *found.words)) {
       best.problem = i;
-      best.time = timeOf(problems[i], *found.words, options.objective);
+      best.time = timeOf(ordersOf(i), *found.words, options.objective);
       best.words = std::move(*found.words);
-    } else if (found.words) { // only with fewer buffers
+    } else if (found.words) { // only with fewer buffers, or with the proof's times
       return;
     }
     if (found.exhaustive)
@@ -148,30 +169,30 @@ private:
       return;
     }
     it.tooLarge = decided == Decided::TooLarge;
-    if (decided == Decided::Yes && !isBetter(i, target, words)) // only with fewer buffers, perhaps
+    if (decided == Decided::Yes && !isBetter(i, target, words)) // only with fewer buffers, or with the proof's times
       decided = asked(i, it.capacities, target, most, words);
     if (decided != Decided::Yes || !isBetter(i, target, words)) {
       ++it.closeness;
       return;
     }
     best.problem = i;
-    best.time = timeOf(problems[i], words, options.objective);
+    best.time = timeOf(ordersOf(i), words, options.objective);
     best.words = std::move(words);
     it.closeness = 0;
   }
 
   Decided asked(size_t i, const Capacities &capacities, Time target, int64_t milliseconds, Words &words) {
     ++best.questions;
-    return decide(problems[i], capacities,
+    return decide(*known[i].proof, capacities,
                   {.objective = options.objective, .target = target, .milliseconds = milliseconds}, words);
   }
 
   /// The solver is not trusted: its words are verified and timed here.
   bool isBetter(size_t i, Time target, const Words &words) const {
-    if (!verify(problems[i], words).empty() || timeOf(problems[i], words, options.objective) > target)
+    if (!verify(ordersOf(i), words).empty() || timeOf(ordersOf(i), words, options.objective) > target)
       return false;
     for (size_t r = 0; r < known[i].capacities.size(); ++r)
-      if (peakOf(problems[i], words[r]) > known[i].capacities[r])
+      if (peakOf(ordersOf(i), words[r]) > known[i].capacities[r])
         return false;
     return true;
   }
@@ -179,7 +200,7 @@ private:
 
 } // namespace
 
-std::optional<Exact> exact(const std::vector<Problem> &problems, const ExactOptions &options) {
+std::optional<Exact> exact(const std::vector<ExactProblem> &problems, const ExactOptions &options) {
   return Closer(problems, options).run();
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "compiler/schedule/exact/Decide.h"
+#include "compiler/schedule/model/LeastProblem.h"
+#include "runtime/plan/LeastTime.h"
 
 #include <functional>
 #include <optional>
@@ -15,10 +17,17 @@ struct Exact {
   size_t problem = 0; // index of the problem that the words are for
   Words words;
   Time time = 0;
-  Time bound = 0;        // no order of any of the problems takes less; equal to `time`: optimal
+  plan::LeastTime bound = {}; // no plan of any of the problems takes less; reached by `time`: optimal
   bool tooLarge = false; // some problem is larger than what is asked about, or has passes that the solver does not
                          // know: overlapped pairs, backwards that may be whole or split, backward contexts
   int64_t questions = 0;
+};
+
+/// A placement: the times that its orders are made of, and what proofs may count, the same or less. Where the two
+/// differ, an order that the proof's times allow may take longer, and a gap is left.
+struct ExactProblem {
+  Problem orders;
+  LeastCases proofs; // one or more; each of them bounds all orders
 };
 
 /// Words of one of the problems that verify accepts and that run within its limit.
@@ -37,6 +46,6 @@ struct ExactOptions {
 /// The best order over all problems, which differ in their placement; none where none fits. The words found leave room
 /// for two transfer buffers at each end; the bound holds for one, the fewest there can be. How far it gets depends on
 /// the machine. Needs check to have passed for each, and canDecide().
-std::optional<Exact> exact(const std::vector<Problem> &problems, const ExactOptions &options = {});
+std::optional<Exact> exact(const std::vector<ExactProblem> &problems, const ExactOptions &options = {});
 
 } // namespace pipec::schedule

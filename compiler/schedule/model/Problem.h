@@ -26,6 +26,7 @@ enum class BackwardMode : uint8_t { Fused, Split };
 struct Link {
   Time latency = 0;
   int64_t bandwidth = 0;
+  bool operator==(const Link &) const = default;
 };
 
 /// Costs and sizes of one stage and one microbatch.
@@ -47,6 +48,7 @@ struct Stage {
   Bytes gradients = 0; // of its weights; what two copies of a stage sum
   /// What its forward takes together with a whole backward on its rank; absent: they never run together.
   std::optional<Time> overlapped = std::nullopt;
+  bool operator==(const Stage &) const = default;
 };
 
 /// Makes a stage one that is recomputed. Its times of backwards must not have an R in them yet.

@@ -258,23 +258,23 @@ Status stages(const Variant &variant) {
 
 Status certificate(const Variant &variant) {
   const Certificate &c = variant.certificate;
-  for (const Time time : {c.makespan, c.span, c.lowerBound, c.spanLowerBound})
+  for (const Time time : {c.makespan, c.span, c.lowerBound.picoseconds(), c.spanLowerBound.picoseconds()})
     if (!within(time, 0, limits::kTime))
       return Status::input(
           fmt::format("P19: the certificate has a time of {} ps, expected 0 to {}", time, limits::kTime));
   if (c.bound > Bound::Exchange || c.spanBound > Bound::Exchange)
     return Status::input(fmt::format("P19: the certificate's bounds are of kinds {} and {}, expected 0 to {}",
                                      int(c.bound), int(c.spanBound), int(Bound::Exchange)));
-  if (c.lowerBound > c.makespan)
+  if (c.lowerBound.isRefutedBy(c.makespan))
     return Status::input(fmt::format("P19: the certificate's makespan, {}, is under its lower bound, {}",
-                                     timeText(c.makespan), timeText(c.lowerBound)));
-  if (c.spanLowerBound > c.span)
+                                     timeText(c.makespan), timeText(c.lowerBound.picoseconds())));
+  if (c.spanLowerBound.isRefutedBy(c.span))
     return Status::input(fmt::format("P19: the certificate's span, {}, is under its lower bound, {}", timeText(c.span),
-                                     timeText(c.spanLowerBound)));
-  if (!within(variant.cutBound, 0, c.makespan))
+                                     timeText(c.spanLowerBound.picoseconds())));
+  if (!within(variant.cutBound.picoseconds(), 0, c.makespan))
     return Status::input(
         fmt::format("P19: the certificate's bound over all cuts is {} ps, expected 0 to {}, the makespan",
-                    variant.cutBound, c.makespan));
+                    variant.cutBound.picoseconds(), c.makespan));
   if (!variant.cut.empty() &&
       (int64_t(variant.cut.size()) != variant.stagesOfCopy() ||
        std::any_of(variant.cut.begin(), variant.cut.end(), [](int32_t each) { return each < 1; })))

@@ -152,9 +152,9 @@ TEST(Cut, FindsTheBestOfAllWhereThereAreFew) {
       if (bound) {
         EXPECT_EQ(search.bound([&](const Cut &each) {
           const TrialCost its = whim(work, each, round);
-          return its.excess == 0 ? std::optional(its.time) : std::nullopt;
+          return its.excess == 0 ? std::optional(plan::LeastTime::proven(its.time)) : std::nullopt;
         }),
-                  *bound);
+                  plan::LeastTime::proven(*bound));
       }
     }
 }
@@ -195,7 +195,7 @@ TEST(Cut, ImprovesOnTheUsualOnesWhereThereAreMany) {
   EXPECT_LE(search.judged().size(), 2'000u);
   for (const Cut &each : search.usual())
     EXPECT_LT(search.judged().begin()->first.time, judge(each)->time);
-  EXPECT_LE(search.bound({}), busiest(work, search.judged().begin()->second));
+  EXPECT_LE(search.bound({}).picoseconds(), busiest(work, search.judged().begin()->second));
 }
 
 } // namespace
