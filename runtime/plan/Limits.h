@@ -10,6 +10,7 @@ namespace pipec::limits {
 inline constexpr int64_t kRanks = 65'536;
 inline constexpr int64_t kStages = 1'048'576;           // chunks included
 inline constexpr int64_t kLayers = int64_t(1) << 20;    // of which there are replicas
+inline constexpr int64_t kModelLayers = 2'147'483'647;  // of any model: they are numbered
 inline constexpr int64_t kOpenParts = int64_t(1) << 20; // runs of layers of passes that are begun, on a rank at once
 inline constexpr int64_t kProcesses = 65'536;
 inline constexpr int64_t kMicrobatches = int64_t(1) << 20;
@@ -20,6 +21,7 @@ inline constexpr int64_t kShardQueues = int64_t(1) << 24;      // of all process
 inline constexpr int64_t kVariants = 256;
 inline constexpr int64_t kJobs = 256;
 inline constexpr int64_t kAtoms = int64_t(1) << 20; // of an iteration of a job
+inline constexpr int64_t kNameBytes = 256;          // of a variant, a schedule, a layer, a split
 inline constexpr int64_t kJobNameBytes = 64;
 /// Names of jobs are typed, and stand in names of files.
 inline constexpr std::string_view kJobNameCharacters =

@@ -157,6 +157,56 @@ std::string shown(std::string_view text) {
   return escaped(text.substr(0, end)) + (end < text.size() ? "…" : "");
 }
 
+namespace {
+
+/// Bytes of the character at the start of a text that is not empty; 0: it is no UTF-8.
+size_t characterBytes(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const unsigned first = byte(0), second = byte(1);
+  if (first < 0x80)
+    return 1;
+  const size_t bytes = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  // Longer than need be, a surrogate, or past U+10FFFF.
+  if (first < 0xC2 || first > 0xF4 || (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
+      (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F))
+    return 0;
+  for (size_t i = 1; i < bytes; ++i)
+    if ((byte(i) & 0xC0) != 0x80)
+      return 0;
+  return bytes;
+}
+
+} // namespace
+
+std::string wrongText(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t bytes = characterBytes(text.substr(at));
+    if (bytes == 0)
+      return fmt::format("byte {} is no UTF-8", at);
+    const auto first = static_cast<unsigned char>(text[at]);
+    if (first < 0x20 || first == 0x7F || (first == 0xC2 && static_cast<unsigned char>(text[at + 1]) < 0xA0))
+      return fmt::format("byte {} begins a control character", at);
+    at += bytes;
+  }
+  return {};
+}
+
+std::string wrongName(std::string_view text) {
+  if (text.size() > size_t(limits::kNameBytes))
+    return fmt::format("{} bytes are over the limit of {}", text.size(), limits::kNameBytes);
+  return wrongText(text);
+}
+
+std::string cutName(std::string name) {
+  constexpr std::string_view kMore = "…";
+  if (name.size() <= size_t(limits::kNameBytes))
+    return name;
+  size_t end = size_t(limits::kNameBytes) - kMore.size();
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80)
+    --end; // not through the middle of a character
+  return name.substr(0, end).append(kMore);
+}
+
 Quantity parseDuration(std::string_view text) { return parse(text, kDuration); }
 
 Quantity parseSize(std::string_view text) { return parse(text, kSize); }

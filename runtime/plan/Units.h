@@ -39,6 +39,14 @@ std::string quoted(std::string_view text);
 /// The same without the quotes.
 std::string shown(std::string_view text);
 
+/// What is wrong with text that people are shown, or empty: it is UTF-8 and has no control characters, those of U+0080
+/// to U+009F included.
+std::string wrongText(std::string_view text);
+/// The same of a name, which also takes at most limits::kNameBytes.
+std::string wrongName(std::string_view text);
+/// A name made of several parts: cut at its end, which is then "…", to what a name may take.
+std::string cutName(std::string name);
+
 /// Regular expressions of the same grammar, for the schema.
 std::string durationPattern();
 std::string sizePattern();

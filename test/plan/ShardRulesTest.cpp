@@ -1,4 +1,4 @@
-// Rules P45 and P51 to P53, and what others ask of shards, each broken in a plan that is right otherwise.
+// Rules P45, P51 to P53 and P59, and what others ask of shards, each broken in a plan that is right otherwise.
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Limits.h"
 #include "test/plan/MakeReplicas.h"
@@ -285,7 +285,6 @@ TEST_F(ShardRules, P52Portions) {
                      both([](Portion &own) { own.layers = 0; }),
                      both([](Portion &own) { own.firstLayer = INT32_MAX, own.layers = INT32_MAX; }),
                      both([](Portion &own) { own.split.clear(); }),
-                     both([](Portion &own) { own.split.resize(300, 'a'); }),
                      both([](Portion &own) { own.units = 0; }),
                      both([](Portion &own) { own.units = limits::kBytes + 1; }),
                      [&] { portions[0].owned = {{-1, 5}}; },
@@ -302,6 +301,16 @@ TEST_F(ShardRules, P52Portions) {
   portions[2].layers = portions[3].layers = 2;
   expectRefused(plan, "P52", Code::Input);
   says("P52: portion 2 is of layers 0 to 1 of a stage of 1");
+}
+
+TEST_F(ShardRules, P59NamesOfSplits) {
+  damaged("P59", {
+                     [&] { variant().portions[1].split.resize(300, 'a'); },
+                     [&] { variant().portions[0].split = "\x1b[31m"; },
+                     [&] { variant().portions[0].split = "\xff"; },
+                     [&] { variant().balance = "\xff"; },
+                     [&] { variant().balance = "{\n}"; },
+                 });
 }
 
 TEST_F(ShardRules, P53WhatShardsHaveNot) {

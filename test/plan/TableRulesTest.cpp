@@ -1,8 +1,10 @@
-// Rules P5 to P20, each broken in a plan that is right otherwise.
+// Rules P5 to P20 and P59, each broken in a plan that is right otherwise.
 #include "runtime/plan/Limits.h"
+#include "runtime/plan/Units.h"
 #include "runtime/plan/rules/Rules.h"
 #include "test/plan/Refused.h"
 
+#include <algorithm>
 #include <flatbuffers/flexbuffers.h>
 #include <functional>
 
@@ -347,6 +349,7 @@ TEST_F(TableRules, P19Certificate) {
                          [&] { variant().cutBound = LeastTime::proven(variant().certificate.makespan + 1); },
                          [&] { variant().cut.assign(size_t(variant().stages) + 1, 1); },
                          [&] { variant().cut.assign(size_t(variant().stages), 0); },
+                         [&] { variant().cut.assign(size_t(variant().stages), INT32_MAX); },
                      });
 }
 
@@ -360,6 +363,34 @@ TEST_F(TableRules, P20Provider) {
   refused("P20");
   plan.provider.assign(size_t(limits::kProviderBytes) + 1, 0);
   refused("P20");
+}
+
+TEST_F(TableRules, P20KeysEndInsideTheValues) {
+  flexbuffers::Builder map, keys;
+  map.Map([&] { map.Int("hidden", 5); });
+  keys.TypedVector([&] { keys.Key("hidden"); });
+  for (flexbuffers::Builder *builder : {&map, &keys}) {
+    builder->Finish();
+    plan.provider = builder->GetBuffer();
+    EXPECT_TRUE(verify(plan).ok());
+    ASSERT_EQ(std::count(plan.provider.begin(), plan.provider.end(), 0), 1) << "the end of the key";
+    std::replace(plan.provider.begin(), plan.provider.end(), uint8_t(0), uint8_t('n'));
+    refused("P20");
+  }
+}
+
+TEST_F(TableRules, P59Names) {
+  const std::string longest(size_t(limits::kNameBytes), 'n');
+  for (const std::string &right : {std::string(), longest, std::string("\u00dcber \u6d41\u6c34\u7ebf \U0001f682")}) {
+    variant().name = variant().schedule = right;
+    EXPECT_TRUE(verify(plan).ok()) << right;
+  }
+  const std::string wrong[] = {longest + "n", "\xff",       "a\xc3", "\xc0\x80",  "\xed\xa0\x80", "\xf4\x90\x80\x80",
+                               "\x1b[31m",    "line\nfeed", "\x7f",  "\u009b31m", {"a\0b", 3}};
+  for (const std::string &each : wrong) {
+    SCOPED_TRACE(units::escaped(each));
+    eachRefused("P59", {[&] { variant().name = each; }, [&] { variant().schedule = each; }});
+  }
 }
 
 TEST_F(TableRules, TheVariantIsNamedWhereThereAreSeveral) {

@@ -66,8 +66,8 @@ std::vector<int32_t> rankOfStages(const Variant &variant) {
 } // namespace rules
 
 Status checkVariant(const Variant &variant) {
-  for (const auto rule :
-       {onlySupported, variantSizes, shardCount, shardsSupported, layerSizes, stageSizes, stages, certificate, jobs})
+  for (const auto rule : {onlySupported, names, variantSizes, shardCount, shardsSupported, layerSizes, stageSizes,
+                          stages, certificate, jobs})
     if (Status status = rule(variant); !status.ok())
       return status;
   const StageLayers layers(variant);

@@ -28,7 +28,7 @@ namespace rules {
 
 inline bool within(int64_t value, int64_t least, int64_t most) { return least <= value && value <= most; }
 
-/// Whether values for a library are a FlexBuffer, or none.
+/// Whether values for a library are a FlexBuffer whose keys end inside it, or none.
 bool isProvider(const std::vector<uint8_t> &values);
 
 /// One number for a peer and a direction.
@@ -56,6 +56,7 @@ Status shardCount(const Variant &variant);    // P45, of one variant
 Status processes(const Plan &plan);           // P45
 Status stages(const Variant &variant);        // P9
 Status certificate(const Variant &variant);   // P19
+Status names(const Variant &variant);         // P59
 Status provider(const Plan &plan);            // P20
 Status groups(const Plan &plan);              // P44, which needs all others of tables
 

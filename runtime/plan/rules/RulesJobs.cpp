@@ -28,7 +28,7 @@ std::string wrongJob(const Job &job) {
         number("bytes of values", int64_t(job.provider.size()), 0, limits::kProviderBytes)})
     if (!wrong.empty())
       return wrong;
-  return isProvider(job.provider) ? "" : "its values are no FlexBuffer";
+  return isProvider(job.provider) ? "" : "its values are no FlexBuffer, or one of their keys has no end";
 }
 
 } // namespace

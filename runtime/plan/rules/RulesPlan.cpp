@@ -1,13 +1,15 @@
-// Rules P6, P7, P9, P19, P20, P44 and P45: what a plan and its variants say of themselves.
+// Rules P6, P7, P9, P19, P20, P44, P45 and P59: what a plan and its variants say of themselves.
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Place.h"
 #include "runtime/plan/Text.h"
+#include "runtime/plan/Units.h"
 #include "runtime/plan/rules/Rules.h"
 
 #include <algorithm>
 #include <flatbuffers/flexbuffers.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <numeric>
 
 namespace pipec::plan::rules {
 namespace {
@@ -281,12 +283,41 @@ Status certificate(const Variant &variant) {
     return Status::input(fmt::format(
         "P19: expected a layer or more for each of {} stages in the cut, found {} stages{}", variant.stagesOfCopy(),
         variant.cut.size(), int64_t(variant.cut.size()) != variant.stagesOfCopy() ? "" : ", some without"));
+  if (const int64_t layers = std::accumulate(variant.cut.begin(), variant.cut.end(), int64_t(0));
+      layers > limits::kModelLayers)
+    return Status::input(
+        fmt::format("P19: expected at most {} layers in the cut, found {}", limits::kModelLayers, layers));
   return {};
 }
 
 bool isProvider(const std::vector<uint8_t> &values) {
-  std::vector<uint8_t> seen; // what is shared inside of it is looked at once
-  return values.empty() || flexbuffers::VerifyBuffer(values.data(), values.size(), &seen);
+  if (values.empty())
+    return true;
+  std::vector<uint8_t> seen; // by offset, the type of what begins there; what is shared is looked at once
+  if (!flexbuffers::VerifyBuffer(values.data(), values.size(), &seen))
+    return false;
+  // The verifier takes any key with a character for one that ends. A key without a 0 behind its start has no end.
+  const auto fromLastZero = std::find(values.rbegin(), values.rend(), 0).base() - values.begin();
+  const uint8_t key = flexbuffers::PackedType(flexbuffers::BIT_WIDTH_8, flexbuffers::FBT_KEY);
+  return std::find(seen.begin() + fromLastZero, seen.end(), key) == seen.end();
+}
+
+Status names(const Variant &variant) {
+  const auto error = [](const char *what, const std::string &wrong) {
+    return Status::input(fmt::format("P59: {}: {}, expected at most {} bytes of UTF-8 without control characters", what,
+                                     wrong, limits::kNameBytes));
+  };
+  if (const std::string wrong = units::wrongName(variant.name); !wrong.empty())
+    return error("the variant's name", wrong);
+  if (const std::string wrong = units::wrongName(variant.schedule); !wrong.empty())
+    return error("the schedule's name", wrong);
+  for (const Portion &portion : variant.portions)
+    if (const std::string wrong = units::wrongName(portion.split); !wrong.empty())
+      return error("a split's name", wrong);
+  if (const std::string wrong = units::wrongText(variant.balance); !wrong.empty())
+    return Status::input(
+        fmt::format("P59: what chose the portions: {}, expected UTF-8 without control characters", wrong));
+  return {};
 }
 
 Status provider(const Plan &plan) {
@@ -294,7 +325,8 @@ Status provider(const Plan &plan) {
     return Status::input(fmt::format("P20: the values for the stage library take {} bytes, over the limit of {}",
                                      plan.provider.size(), limits::kProviderBytes));
   if (!isProvider(plan.provider))
-    return Status::input("P20: the values for the stage library are damaged: they are no FlexBuffer");
+    return Status::input("P20: the values for the stage library are damaged: they are no FlexBuffer, or one of their "
+                         "keys has no end");
   return {};
 }
 

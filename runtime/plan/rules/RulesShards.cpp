@@ -10,8 +10,7 @@
 namespace pipec::plan::rules {
 namespace {
 
-constexpr size_t kSplitName = 256;   // bytes
-constexpr size_t kBalance = 1 << 16; // likewise
+constexpr size_t kBalance = 1 << 16; // bytes
 
 /// Why an operation cannot be of shards, or null.
 const char *wrongKind(const Operation &o) {
@@ -131,8 +130,8 @@ std::string wrongPortion(const Variant &variant, const Portion &portion) {
       portion.layers > layers - portion.firstLayer)
     return fmt::format("of layers {} to {} of a stage of {}", portion.firstLayer,
                        int64_t(portion.firstLayer) + portion.layers - 1, layers);
-  if (portion.split.empty() || portion.split.size() > kSplitName)
-    return fmt::format("of a split whose name has {} bytes, expected 1 to {}", portion.split.size(), kSplitName);
+  if (portion.split.empty())
+    return "of a split without a name";
   if (portion.units < 1 || portion.units > limits::kBytes)
     return fmt::format("of a split of {} units, expected 1 to {}", portion.units, limits::kBytes);
   for (const std::vector<Range> *ranges : {&portion.owned, &portion.worked})
