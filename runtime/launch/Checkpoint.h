@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 namespace pipec::runtime {
@@ -63,14 +64,16 @@ struct Manifest {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Manifest, step, stages, files, replicas, shards, owned, jobs)
 
-/// Where a stage writes a state. The path is provisional until finishState().
-std::string statePath(const std::string &folder, const StateOf &of);
-/// Makes the state that was written there durable, gives the file its name, and fills `file`. Code::Run if it cannot.
+/// Makes the empty file into which a stage writes a state. Its `path` is provisional until finishState(). Code::Run if
+/// it cannot be made.
+Status beginState(const std::string &folder, const StateOf &of, std::string &path);
+/// Makes the state that was written there durable, gives the file its name, and fills `file`. Code::Run if it cannot,
+/// or if no regular file is there any more.
 Status finishState(const std::string &folder, const StateOf &of, StateFile &file);
 /// Removes the provisional file of a state that could not be saved.
 void dropState(const std::string &folder, const StateOf &of);
 
-/// Ok if the file is there and has the bytes that were saved; else Code::Input.
+/// Ok if the file is there, is a regular one, and has the bytes that were saved; else Code::Input.
 Status checkState(const std::string &folder, const StateFile &file);
 
 /// What a run was told to do with the checkpoint that its folder may have.
@@ -86,7 +89,7 @@ struct FolderUse {
 Status prepareFolder(const std::string &folder, const FolderUse &use = {});
 
 /// Keeps other runs out of a run's folder. The hold ends with this object, or, should the process die, with the last of
-/// its forked children.
+/// its forked children. It is of the process that took it: its end in a child ends nothing.
 class FolderHold {
 public:
   FolderHold() = default;
@@ -99,17 +102,19 @@ public:
 private:
   std::string path; // of the lock file in the folder; empty: not taken
   int file = -1;
+  pid_t process = 0; // which took it
 };
 
-/// Replaces the folder's manifest, then removes the files of earlier steps. Code::Run if it cannot be written.
+/// Replaces the folder's manifest, then removes the files of earlier steps and what killed runs began. Code::Run if it
+/// cannot be written.
 Status writeManifest(const std::string &folder, const Manifest &manifest);
 
-/// Code::Input if there is no manifest, if it is damaged, or if it is of other ranks, stages, replicas, shards or
-/// splits than `plan` or, where it is of layers, of another model than `plan` says or for replicas, whose states it has
-/// not.
+/// Code::Input if there is no manifest, if it is no regular file, if it is damaged, or if it is of other ranks, stages,
+/// replicas, shards or splits than `plan` or, where it is of layers, of another model than `plan` says or for replicas,
+/// whose states it has not.
 Status readManifest(const std::string &folder, const plan::Plan &plan, Manifest &manifest);
 
-/// Whether the folder has a manifest at all.
+/// Whether the folder has a manifest at all, be it one that cannot be read.
 bool hasManifest(const std::string &folder);
 
 /// Where a run begins: takes the hold, and reads into `resume` the checkpoint that it goes on from. Code::Usage if

@@ -37,7 +37,10 @@ std::optional<JobState> HeldJob::save(int64_t step) {
     return std::nullopt;
   const StateOf of = stateOf(step);
   JobState state{place.world(), name, filler->atoms(), {}};
-  Status status = filler->save(statePath(folder, of));
+  std::string path;
+  Status status = beginState(folder, of, path);
+  if (status.ok())
+    status = filler->save(path);
   if (status.ok())
     status = finishState(folder, of, state.file);
   if (status.ok())

@@ -12,22 +12,24 @@ Status HeldStage::make(std::shared_ptr<const plan::Plan> next) {
   return backend.makeStage(*plan, held);
 }
 
-std::vector<int32_t> HeldStage::ownLayers(bool ofAllCopies) const {
+Status HeldStage::forEachLayer(bool ofAllCopies, const std::function<Status(int32_t)> &act) const {
   const plan::Variant &variant = plan->variants.front();
-  std::vector<int32_t> own;
   for (const int32_t stage : variant.programs[size_t(place.rank)].stages) {
     const plan::Layers all = plan::layersOf(variant, stage);
     for (int32_t i = 0; i < all.count && (ofAllCopies || stage < variant.stagesOfCopy()); ++i)
-      own.push_back(all.first + i);
+      if (Status status = act(all.first + i); !status.ok())
+        return status;
   }
-  return own;
+  return {};
 }
 
 Status HeldStage::saveOne(const StateOf &of, Saved &saved) const {
-  const std::string path = statePath(folder, of);
+  std::string path;
   StateFile file;
-  Status status =
-      of.whose == StateOf::Whose::Process ? held->save(path, of.step) : held->saveLayer(of.number, path, of.step);
+  Status status = beginState(folder, of, path);
+  if (status.ok())
+    status =
+        of.whose == StateOf::Whose::Process ? held->save(path, of.step) : held->saveLayer(of.number, path, of.step);
   if (status.ok())
     status = finishState(folder, of, file);
   if (status.ok())
@@ -40,10 +42,7 @@ Status HeldStage::saveOne(const StateOf &of, Saved &saved) const {
 Status HeldStage::save(int64_t step, Saved &saved) const {
   if (!layers)
     return saveOne({step, StateOf::Whose::Process, place.world(), place.grid()}, saved);
-  for (const int32_t layer : ownLayers(false))
-    if (Status status = saveOne({step, StateOf::Whose::Layer, layer}, saved); !status.ok())
-      return status;
-  return {};
+  return forEachLayer(false, [&](int32_t layer) { return saveOne({step, StateOf::Whose::Layer, layer}, saved); });
 }
 
 /// Of all shards of the rank: what each had it also worked, as far as anybody has to know.
@@ -100,10 +99,7 @@ Status HeldStage::load(const Manifest &checkpoint) const {
   };
   if (!checkpoint.ofLayers())
     return loadOne(place.world());
-  for (const int32_t layer : ownLayers(true))
-    if (Status status = loadOne(layer); !status.ok())
-      return status;
-  return {};
+  return forEachLayer(true, loadOne);
 }
 
 } // namespace pipec::runtime

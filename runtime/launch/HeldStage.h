@@ -5,6 +5,7 @@
 #include "runtime/backend/Backend.h"
 #include "runtime/launch/Checkpoint.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -43,7 +44,8 @@ public:
   std::vector<OwnedUnits> owned() const;
 
 private:
-  std::vector<int32_t> ownLayers(bool ofAllCopies) const;
+  /// For each layer of its stages, until one fails; of two copies of a stage of both or of the first alone.
+  Status forEachLayer(bool ofAllCopies, const std::function<Status(int32_t)> &act) const;
   Status saveOne(const StateOf &of, Saved &saved) const;
   Portions portionsOf(const Manifest &checkpoint) const;
 

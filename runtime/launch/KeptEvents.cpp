@@ -2,10 +2,9 @@
 // packed as in reports.
 #include "runtime/launch/KeptEvents.h"
 
+#include "runtime/launch/FolderFiles.h"
 #include "runtime/launch/Report.h"
 #include "runtime/plan/Limits.h"
-#include "runtime/plan/Load.h"
-#include "runtime/plan/Write.h"
 
 #include <algorithm>
 #include <charconv>
@@ -28,8 +27,8 @@ struct Part {
 
 Status read(const std::string &path, int32_t rank, Part &part) {
   std::vector<uint8_t> bytes;
-  if (Status status = plan::readBytes(path, limits::kTraceBytes, bytes); !status.ok())
-    return Status::run(status.message);
+  if (std::string why; !readFolderFile(path, limits::kTraceBytes, bytes, why))
+    return Status::run(fmt::format("{}: cannot be read: {}", path, why));
   try {
     const nlohmann::json json = nlohmann::json::from_cbor(bytes);
     part = {json.at("attempt"), json.at("started_at"), unpackEvents(json.at("events"), rank)};
@@ -76,9 +75,8 @@ std::vector<std::string> KeptEvents::files() const {
 
 Status KeptEvents::keep(int64_t step, const std::vector<trace::Event> &events) const {
   const nlohmann::json json{{"attempt", attempt}, {"started_at", startedAt}, {"events", packEvents(events)}};
-  const Status status =
-      plan::writeFile(pathOf(fmt::format("{}{}-rank-{}.events", kPrefix, step, rank)), nlohmann::json::to_cbor(json));
-  return status.ok() ? status : Status::run(status.message);
+  return replaceFolderFile(pathOf(fmt::format("{}{}-rank-{}.events", kPrefix, step, rank)),
+                           nlohmann::json::to_cbor(json));
 }
 
 void KeptEvents::add(const std::vector<trace::Event> &from, int32_t ofAttempt, int64_t time0,

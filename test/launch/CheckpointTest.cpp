@@ -2,10 +2,14 @@
 #include "runtime/launch/Checkpoint.h"
 #include "test/launch/TempFolder.h"
 #include "test/plan/MakePlan.h"
+#include "test/plan/MakeShards.h"
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <gtest/gtest.h>
+#include <sstream>
+#include <sys/stat.h>
 
 using namespace pipec;
 using namespace pipec::runtime;
@@ -19,9 +23,12 @@ protected:
     return save({step, StateOf::Whose::Process, rank}, content);
   }
   StateFile save(const StateOf &of, const std::string &content) {
-    std::ofstream(statePath(folder, of)) << content;
+    std::string path;
     StateFile file;
-    Status status = finishState(folder, of, file);
+    Status status = beginState(folder, of, path);
+    std::ofstream(path) << content;
+    if (status.ok())
+      status = finishState(folder, of, file);
     EXPECT_TRUE(status.ok()) << status.message;
     return file;
   }
@@ -31,6 +38,24 @@ protected:
       manifest.files.push_back(save(step, rank, "state of " + std::to_string(rank)));
     EXPECT_TRUE(writeManifest(folder, manifest).ok());
     return manifest;
+  }
+
+  std::string path(const std::string &name) const { return folder + "/" + name; }
+  /// Reading the folder's manifest is an error of input that says so.
+  void refused(const std::string &what) {
+    Manifest read;
+    const Status status = readManifest(folder, plan, read);
+    EXPECT_EQ(status.code, Code::Input);
+    EXPECT_NE(status.message.find(what), std::string::npos) << status.message;
+  }
+  /// The manifest's text with one change.
+  void rewrite(const std::string &from, const std::string &to) {
+    std::stringstream text;
+    text << std::ifstream(path("manifest.json")).rdbuf();
+    std::string changed = text.str();
+    const size_t at = changed.find(from);
+    ASSERT_NE(at, std::string::npos) << from << " in " << changed;
+    std::ofstream(path("manifest.json")) << changed.replace(at, from.size(), to);
   }
 
   plan::Plan plan = plan::test::makePlan({});
@@ -122,6 +147,148 @@ TEST_F(Checkpoint, AFolderIsNoManifest) {
   const Status status = readManifest(folder, plan, read);
   EXPECT_EQ(status.code, Code::Input);
   EXPECT_NE(status.message.find("there is no checkpoint to resume from"), std::string::npos) << status.message;
+}
+
+// What others may put in place of a manifest or a state: none of it is waited for, followed or written through.
+TEST_F(Checkpoint, WhatIsNoRegularFileIsRefused) {
+  const Manifest manifest = write(7);
+  const std::string state = path(manifest.files[1].name);
+  for (const auto &[name, what] :
+       {std::pair{path("manifest.json"), "there is no checkpoint to resume from: "},
+        std::pair{state, "the checkpoint's manifest names this file, which cannot be read: "}}) {
+    const auto says = [&, what = std::string(what)](const char *kind) {
+      if (name == path("manifest.json"))
+        return refused(what + kind);
+      const std::string message = checkState(folder, manifest.files[1]).message;
+      EXPECT_NE(message.find(what + kind), std::string::npos) << message;
+    };
+    fs::rename(name, path("elsewhere"));
+    says("No such file or directory");
+    fs::create_symlink(path("elsewhere"), name);
+    says("is a link, expected a file");
+    EXPECT_TRUE(hasManifest(folder));
+    fs::remove(name);
+    ASSERT_EQ(mkfifo(name.c_str(), 0600), 0);
+    says("is a FIFO, expected a file");
+    fs::remove(name);
+    fs::create_directory(name);
+    says("is a directory, expected a file");
+    fs::remove(name);
+    fs::rename(path("elsewhere"), name);
+  }
+  EXPECT_TRUE(checkState(folder, manifest.files[1]).ok());
+  fs::remove(path("manifest.json"));
+  fs::create_symlink("/dev/zero", path("manifest.json"));
+  refused("is a link, expected a file");
+}
+
+TEST_F(Checkpoint, LinksAreReplacedNotWritten) {
+  std::ofstream(path("victim")) << "as it was";
+  fs::create_symlink(path("victim"), path("step-7-rank-0.state.partial"));
+  fs::create_symlink(path("victim"), path("step-7-rank-1.state"));
+  fs::create_symlink(path("victim"), path("manifest.json"));
+  fs::create_symlink(path("victim"), path("manifest.json.partial"));
+  const Manifest manifest = write(7);
+  for (const StateFile &file : manifest.files)
+    EXPECT_TRUE(checkState(folder, file).ok());
+  Manifest read;
+  EXPECT_TRUE(readManifest(folder, plan, read).ok());
+  std::string content;
+  std::getline(std::ifstream(path("victim")), content);
+  EXPECT_EQ(content, "as it was");
+  // What takes the place of a state while it is written is not saved.
+  std::string partial;
+  StateFile file;
+  ASSERT_TRUE(beginState(folder, {.step = 9}, partial).ok());
+  fs::remove(partial);
+  fs::create_symlink(path("victim"), partial);
+  EXPECT_NE(finishState(folder, {.step = 9}, file).message.find("is a link, expected a file"), std::string::npos);
+}
+
+TEST_F(Checkpoint, WhatKilledRunsBeganGoes) {
+  for (const char *name : {"manifest.json.4711-0", "manifest.json.partial", "step-5-rank-1.state.partial"})
+    std::ofstream(path(name)) << "begun";
+  write(7);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 5);
+}
+
+TEST_F(Checkpoint, NumbersAreTakenAsTheyStand) {
+  for (const auto &[from, to] :
+       std::vector<std::pair<std::string, std::string>>{{"\"step\": 7", "\"step\": 12.7"},
+                                                        {"\"step\": 7", "\"step\": 1e300"},
+                                                        {"\"step\": 7", "\"step\": true"},
+                                                        {"\"step\": 7", "\"step\": -1"},
+                                                        {"\"step\": 7", "\"step\": 9223372036854775807"},
+                                                        {"\"step\": 7", "\"step\": 7, \"replicas\": 4294967297"},
+                                                        {"\"step\": 7", "\"step\": 7, \"shards\": 0"},
+                                                        {"\"bytes\": 10", "\"bytes\": 18446744073709551615"},
+                                                        {"\"bytes\": 10", "\"bytes\": 10.5"},
+                                                        {"step-7-rank-0.state", "../step-7-rank-0.state"},
+                                                        {"step-7-rank-0.state", "step-7-\\u001b[31m.state"},
+                                                        {"step-7-rank-0.state", ".."},
+                                                        {"{", "[{"}}) {
+    SCOPED_TRACE(to);
+    write(7);
+    rewrite(from, to);
+    refused("is damaged");
+  }
+  // As many files as ranks, replicas and shards, were the product not cut to 64 bits.
+  write(7);
+  rewrite("\"step\": 7", "\"step\": 7, \"replicas\": 2147483647, \"shards\": 2147483647");
+  refused("is damaged");
+}
+
+TEST_F(Checkpoint, AManifestIsNoLargerThanThePlanAllows) {
+  write(7);
+  std::ofstream(path("manifest.json")) << std::string(100'000, '[');
+  refused("is damaged");
+  std::ofstream(path("manifest.json"));
+  fs::resize_file(path("manifest.json"), uintmax_t(1) << 32); // takes no space
+  refused("is longer than");
+}
+
+TEST_F(Checkpoint, SumsOfLayersAndUnitsAreWithinBounds) {
+  plan::test::Sharded how;
+  how.make.ranks = 2;
+  plan = plan::test::makeShards(how);
+  Manifest manifest{7, stagesOf(plan), {}};
+  manifest.shards = plan.shards();
+  for (int32_t process = 0; process < plan.world(); ++process) {
+    manifest.files.push_back(save({7, StateOf::Whose::Process, process, plan::gridOf(plan)}, "state"));
+    std::vector<OwnedUnits> &own = manifest.owned.emplace_back();
+    const plan::Place place = plan::placeOf(process, plan);
+    for (const plan::Portion &portion : plan.variants.front().portions)
+      if (portion.stage == place.rank && portion.shard == place.shard)
+        own.push_back({portion.stage,
+                       portion.firstLayer,
+                       portion.layers,
+                       portion.split,
+                       portion.units,
+                       {{portion.owned.front().first, portion.owned.front().count}}});
+  }
+  ASSERT_TRUE(writeManifest(folder, manifest).ok());
+  Manifest read;
+  const Status status = readManifest(folder, plan, read);
+  ASSERT_TRUE(status.ok()) << status.message;
+  const auto damaged = [&](const std::function<void(OwnedUnits &)> &change) {
+    Manifest changed = manifest;
+    change(changed.owned.at(1).at(0));
+    ASSERT_TRUE(writeManifest(folder, changed).ok());
+    refused("is damaged");
+  };
+  damaged([](OwnedUnits &own) { own.first_layer = own.layers = INT32_MAX; });
+  damaged([](OwnedUnits &own) { own.layers = INT32_MAX; });
+  damaged([](OwnedUnits &own) { own.layers = 0; });
+  damaged([](OwnedUnits &own) { own.first_layer = -1; });
+  damaged([](OwnedUnits &own) { own.stage = -1; });
+  damaged([](OwnedUnits &own) { own.owned = {{1, INT64_MAX}}; });
+  damaged([](OwnedUnits &own) { own.owned = {{2, 1}, {1, 1}}; });
+  // Nothing is made for each layer that a manifest names: a thousand splits of a million layers each.
+  Manifest changed = manifest;
+  for (int i = 0; i < 1000; ++i)
+    changed.owned[0].push_back({0, 0, 1 << 20, "split " + std::to_string(i), 4, {}});
+  ASSERT_TRUE(writeManifest(folder, changed).ok());
+  refused("splits the layers of its stages in another way");
 }
 
 TEST_F(Checkpoint, StatesWithoutAManifestAreNone) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <tuple>
 
 using namespace pipec;
@@ -62,6 +63,10 @@ TEST_F(KeptEventsTest, WhatIsDamagedIsNamed) {
   EXPECT_EQ(status.code, Code::Run);
   EXPECT_NE(status.message.find(path + ": is damaged"), std::string::npos) << status.message;
   EXPECT_EQ(KeptEvents(folder + "/none", 0, 0, 0, 0).keep(5, {}).code, Code::Run);
+  fs::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); // which nobody ever opens to write
+  status = KeptEvents(folder, 0, 1, 5, 0).all({}, events);
+  EXPECT_NE(status.message.find(path + ": cannot be read: is a FIFO"), std::string::npos) << status.message;
 }
 
 } // namespace
