@@ -4,15 +4,18 @@
 #include <algorithm>
 #include <cstddef>
 #include <fmt/format.h>
+#include <initializer_list>
 #include <new>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 using pipec::Status;
 using pipec::embed::HostRun;
 
 struct PipecRun {
   std::unique_ptr<HostRun> run;
+  const pid_t process = getpid(); // which opened it
 };
 
 namespace {
@@ -48,7 +51,24 @@ Status sized(uint32_t size, size_t least) {
   return size >= least ? Status{} : Status::usage(fmt::format("a struct's size is {}: set it to sizeof", size));
 }
 
-Status needs(const void *pointer) { return pointer ? Status{} : Status::usage("a pointer that must not be NULL is"); }
+Status null() { return Status::usage("a pointer that must not be NULL is"); }
+
+/// A child that was forked has the memory of its parent's runs, but not their threads: no call with one could end. What
+/// a run holds (its folder, its sockets) is the parent's.
+bool isOwn(const PipecRun *run) { return run->process == getpid(); }
+
+/// As answer(), of a call that uses a run and other pointers, none of which may be NULL.
+template <typename Call>
+int onRun(const PipecRun *run, std::initializer_list<const void *> others, PipecRunError *error, Call call) {
+  return answer(error, [&] {
+    if (!run || std::count(others.begin(), others.end(), nullptr) > 0)
+      return null();
+    return isOwn(run) ? call()
+                      : Status::usage(fmt::format("the run is of process {}, this is its child {}: a child opens runs "
+                                                  "of its own",
+                                                  run->process, getpid()));
+  });
+}
 
 } // namespace
 
@@ -58,7 +78,7 @@ int pipec_run_facts(const char *plan, const char **json, PipecRunError *error) {
   thread_local std::string facts;
   return answer(error, [&] {
     if (!plan || !json)
-      return needs(nullptr);
+      return null();
     Status status = pipec::embed::readFacts(plan, facts);
     *json = facts.c_str();
     return status;
@@ -68,7 +88,7 @@ int pipec_run_facts(const char *plan, const char **json, PipecRunError *error) {
 int pipec_run_open(const PipecRunSetup *setup, PipecRun **run, PipecRunError *error) {
   return answer(error, [&] {
     if (!setup || !run)
-      return needs(nullptr);
+      return null();
     *run = nullptr;
     if (const Status status = sized(setup->size, offsetof(PipecRunSetup, plan) + sizeof setup->plan); !status.ok())
       return status;
@@ -86,35 +106,31 @@ int pipec_run_open(const PipecRunSetup *setup, PipecRun **run, PipecRunError *er
 }
 
 int pipec_run_next(PipecRun *run, PipecRunInstruction *instruction, PipecRunError *error) {
-  return answer(error, [&] {
-    if (!run || !instruction)
-      return needs(nullptr);
+  return onRun(run, {instruction}, error, [&] {
     const Status status = sized(instruction->size, offsetof(PipecRunInstruction, stage));
     return status.ok() ? run->run->next(*instruction) : status;
   });
 }
 
 int pipec_run_done(PipecRun *run, const PipecRunResult *result, PipecRunError *error) {
-  return answer(error, [&] {
-    if (!run || !result)
-      return run ? run->run->done({}) : needs(run);
+  return onRun(run, {}, error, [&] {
+    if (!result)
+      return run->run->done({});
     const Status status = sized(result->size, offsetof(PipecRunResult, error) + sizeof result->error);
     return status.ok() ? run->run->done(whole(*result)) : status;
   });
 }
 
 int pipec_run_finish(PipecRun *run, PipecRunError *error) {
-  return answer(error, [&] { return run ? run->run->finish() : needs(run); });
+  return onRun(run, {}, error, [&] { return run->run->finish(); });
 }
 
 int pipec_run_drain(PipecRun *run, PipecRunError *error) {
-  return answer(error, [&] { return run ? run->run->drain() : needs(run); });
+  return onRun(run, {}, error, [&] { return run->run->drain(); });
 }
 
 int pipec_run_swap(PipecRun *run, const char *variant, int64_t *from, PipecRunError *error) {
-  return answer(error, [&] {
-    if (!run || !variant)
-      return needs(nullptr);
+  return onRun(run, {variant}, error, [&] {
     int64_t step = 0;
     Status status = run->run->swap(variant, step);
     if (from)
@@ -124,18 +140,20 @@ int pipec_run_swap(PipecRun *run, const char *variant, int64_t *from, PipecRunEr
 }
 
 int pipec_run_put(PipecRun *run, const char *key, const char *text, PipecRunError *error) {
-  return answer(error, [&] { return run && key && text ? run->run->put(key, text) : needs(nullptr); });
+  return onRun(run, {key, text}, error, [&] { return run->run->put(key, text); });
 }
 
 int pipec_run_get(PipecRun *run, const char *key, const char **text, PipecRunError *error) {
-  return answer(error, [&] { return run && key && text ? run->run->get(key, *text) : needs(nullptr); });
+  return onRun(run, {key, text}, error, [&] { return run->run->get(key, *text); });
 }
 
 int pipec_run_report(PipecRun *run, const char **json, PipecRunError *error) {
-  return answer(error, [&] { return run && json ? run->run->report(*json) : needs(nullptr); });
+  return onRun(run, {json}, error, [&] { return run->run->report(*json); });
 }
 
 void pipec_run_close(PipecRun *run, const char *why) {
+  if (run && !isOwn(run))
+    return; // and its memory stays: whoever frees it waits for its threads
   if (run)
     run->run->close(why ? why : "");
   delete run;

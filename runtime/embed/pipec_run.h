@@ -10,7 +10,8 @@
  *
  * Processes. One for each rank (rank x replica) of the plan, started by torchrun, Slurm or Open MPI, whose variables
  * say which one this is; a plan for one process needs none. All open the same runs in the same order: a process's n-th
- * run meets the others' n-th.
+ * run meets the others' n-th. A run is of the process that opened it. In a child that was forked since, pipec_run_close
+ * does nothing, every other call with the run is an error of usage, and the child's end changes nothing of the run.
  *
  * Steps. next gives PIPEC_RUN_END_OF_STEP when all of a step is done that this rank does, and at first when all have
  * met and a state was loaded. Where the plan has updates go on beside the next step (data_parallel) it waits for

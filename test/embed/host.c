@@ -5,7 +5,7 @@
  *   host PLAN --stages S --steps N [--width N] [--checkpoint DIR] [--every N] [--resume] [--overwrite] [--deadline S]
  *        [--idle S] [--swap STEP VARIANT] [--sleep STEP SECONDS] [--fail STEP] [--finish-at N] [--opens N]
  *        [--control PATH] [--trace PATH] [--clip NORM] [--device cuda] [--transport NAME]
- *        [--replicas N] [--abandon STEP] [--drain] [--report]
+ *        [--replicas N] [--abandon STEP] [--drain] [--report] [--fork STEP]
  *
  * On a GPU the same functions run on the instructions' streams, between copies from and to the slots (gpu.h). With
  * replicas rank r has stage r alone, of one layer.
@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { kStages = 64, kMicrobatches = 256, kJobs = 4096 };
@@ -27,9 +28,16 @@ enum { kStages = 64, kMicrobatches = 256, kJobs = 4096 };
 static struct {
   const char *plan, *checkpoint, *control, *trace, *device, *transport, *variant;
   int stages, resume, overwrite, report, drain;
-  long steps, width, every, swapAt, sleepAt, failAt, finishAt, abandonAt, opens, replicas;
+  long steps, width, every, swapAt, sleepAt, failAt, finishAt, abandonAt, forkAt, opens, replicas;
   double deadline, idle, sleepFor, clip;
-} options = {.width = 256, .replicas = 1, .swapAt = -1, .sleepAt = -1, .failAt = -1, .finishAt = -1, .abandonAt = -1};
+} options = {.width = 256,
+             .replicas = 1,
+             .swapAt = -1,
+             .sleepAt = -1,
+             .failAt = -1,
+             .finishAt = -1,
+             .abandonAt = -1,
+             .forkAt = -1};
 
 static struct Stage {
   double *summed, *gathered; /* on a GPU with replicas, where these add up gradients and gather weights */
@@ -272,6 +280,23 @@ static int endOfStep(PipecRun *run, const PipecRunInstruction *i, long *left, Pi
   return 0;
 }
 
+/* A child to which the run is not: its calls are refused, it closes the run and ends as a program does. */
+static const char *forkChild(PipecRun *run) {
+  fflush(NULL);
+  const pid_t child = fork();
+  if (child == 0) {
+    PipecRunError error = {""};
+    PipecRunInstruction i = {.size = sizeof i};
+    const int next = pipec_run_next(run, &i, &error), done = pipec_run_done(run, NULL, NULL),
+              finish = pipec_run_finish(run, NULL);
+    fprintf(stderr, "child: %s\n", error.message);
+    pipec_run_close(run, "a child's end");
+    exit(next == 2 && done == 2 && finish == 2 ? 0 : 1);
+  }
+  int status = 1;
+  return child > 0 && waitpid(child, &status, 0) == child && status == 0 ? NULL : "its child did not end well";
+}
+
 static int once(void) {
   PipecRunError error = {""};
   PipecRun *run = NULL;
@@ -322,6 +347,8 @@ static int once(void) {
       code = endOfStep(run, &i, &left, &error);
     else
       result.error = perform(&i, &result.number);
+    if (i.kind == PIPEC_RUN_F && options.forkAt == i.step && i.microbatch == 1)
+      result.error = forkChild(run);
     if (code == 0 && i.kind == PIPEC_RUN_F && options.abandonAt == i.step && i.microbatch > 0) {
       pipec_run_close(run, "asked to leave");
       return 0;
@@ -396,6 +423,8 @@ int main(int argc, char **argv) {
       options.replicas = numberAfter(argc, argv, &a);
     else if (IS("--abandon"))
       options.abandonAt = numberAfter(argc, argv, &a);
+    else if (IS("--fork"))
+      options.forkAt = numberAfter(argc, argv, &a);
     else if (IS("--finish-at"))
       options.finishAt = numberAfter(argc, argv, &a);
     else if (IS("--swap")) {

@@ -120,6 +120,16 @@ class EmbedTest(HostTest):
         said = self.host(self.compile(spec), 2, "--stages", 2, "--steps", 4, "--clip", 1e9)
         self.check(said, 2, 4)
 
+    def test_a_forked_child_leaves_the_run_alone(self):
+        """It closes the run and exits; the run goes on, keeps its folder, and ends as if there had been no child."""
+        plan, folder = self.compile(SPEC.replace("SCHEDULE", "1f1b").replace("RANKS", "2")), self.folder / "states"
+        said = self.host(plan, 2, "--stages", 2, "--steps", 6, "--fork", 2, "--checkpoint", folder, "--every", 2,
+                         "--sleep", 4, 0.1)
+        self.check(said, 2, 6)
+        for _, error in said:
+            self.assertRegex(error, r"child: the run is of process \d+, this is its child \d+")
+        self.assertEqual(json.loads((folder / "manifest.json").read_text())["step"], 6)
+
     def test_a_drained_step_ends_once_more(self):
         spec = SPEC.replace("SCHEDULE", "zb-h1").replace("RANKS", "2").replace("costs: {", "costs: {optimizer: 1ms, ")
         self.check(self.host(self.compile(spec), 2, "--stages", 2, "--steps", 6, "--drain"), 2, 6)

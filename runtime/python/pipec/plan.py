@@ -51,12 +51,18 @@ class Stage:
     sharded: tuple  # of each of these, whether every replica updates its share of it
 
 
+def _remove(folder, process):
+    """Removes a plan's folder, in the process that made it: a child that was forked only has a copy of the plan."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class Plan:
     """A compiled plan. In a notebook it shows itself."""
 
     def __init__(self, data, name):
         folder = tempfile.mkdtemp(prefix="pipec-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        weakref.finalize(self, _remove, folder, os.getpid())
         self.path = pathlib.Path(folder) / "plan.pipe"
         self.path.write_bytes(data)
         self.name, self.hash = name, hashlib.sha256(data).hexdigest()

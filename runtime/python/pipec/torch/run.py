@@ -231,7 +231,7 @@ class Run:
         setup = lib.Setup(size=ctypes.sizeof(lib.Setup), plan=os.fsencode(self.plan.path), secret=_path(secret), **settings)
         run = ctypes.c_void_p()
         self._call(lib.LIBRARY.pipec_run_open(ctypes.byref(setup), ctypes.byref(run), ctypes.byref(self._error)))
-        self._run = run
+        self._run, self._process = run, os.getpid()
 
     def _refuse(self, secret, why):
         """Tells the other ranks, which would wait for this one."""
@@ -346,8 +346,9 @@ class Run:
         return kind is Ended
 
     def close(self):
-        """Ends the run on all ranks, behind the same step, with a last checkpoint where it has a folder."""
-        if self._run is None:
+        """Ends the run on all ranks, behind the same step, with a last checkpoint where it has a folder. In a child that the
+        program has forked it does nothing: the run is the parent's."""
+        if self._run is None or os.getpid() != self._process:
             return
         if self._in_step and not self._ended:  # a step has failed, and the program has not minded
             return self._close(f"rank {self.rank} left step {self.steps_done}")
