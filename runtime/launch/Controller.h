@@ -5,9 +5,9 @@
 // io_context.
 #pragma once
 
+#include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/launch/Adaptation.h"
 #include "runtime/launch/Channel.h"
-#include "runtime/launch/Checkpoint.h"
 #include "runtime/launch/Conductor.h"
 #include "runtime/launch/JobLevel.h"
 #include "runtime/launch/Report.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/backend/Backend.h"
-#include "runtime/launch/Checkpoint.h"
+#include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/launch/Report.h"
 
 #include <optional>

@@ -2,7 +2,7 @@
 // packed as in reports.
 #include "runtime/launch/KeptEvents.h"
 
-#include "runtime/launch/FolderFiles.h"
+#include "runtime/checkpoint/FolderFiles.h"
 #include "runtime/launch/Report.h"
 #include "runtime/plan/Limits.h"
 

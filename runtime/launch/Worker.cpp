@@ -1,9 +1,9 @@
 #include "runtime/launch/Worker.h"
 
 #include "runtime/backend/Backend.h"
+#include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/device/Clock.h"
 #include "runtime/interpreter/Interpreter.h"
-#include "runtime/launch/Checkpoint.h"
 #include "runtime/launch/Gathering.h"
 #include "runtime/launch/HeldJob.h"
 #include "runtime/launch/HeldStage.h"

@@ -1,5 +1,5 @@
 // A checkpoint's files: what is written is read again, what is not whole is not.
-#include "runtime/launch/Checkpoint.h"
+#include "runtime/checkpoint/Checkpoint.h"
 #include "test/launch/TempFolder.h"
 #include "test/plan/MakePlan.h"
 #include "test/plan/MakeShards.h"

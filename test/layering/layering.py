@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 RUNTIME = ["runtime/plan", "runtime/simulate", "runtime/trace"]
-RUNTIME_REST = ["runtime/device", "runtime/library", "runtime/job", "runtime/transport", "runtime/stage",
+RUNTIME_REST = ["runtime/device", "runtime/library", "runtime/checkpoint", "runtime/job", "runtime/transport", "runtime/stage",
                 "runtime/interpreter", "runtime/adapt", "runtime/backend", "runtime/launch"]
 ALL = ["runtime", "dialects", "compiler", "tools", "test"]
 

@@ -1,4 +1,4 @@
-#include "runtime/launch/FolderFiles.h"
+#include "runtime/checkpoint/FolderFiles.h"
 
 #include "runtime/plan/Units.h"
 

@@ -2,9 +2,9 @@
 // step-<step>-rank-<rank>-replica-<replica>.state, with shards -shard-<shard>.state), or
 // step-<step>-layer-<layer>.state for each layer; of background jobs step-<step>-rank-<rank>-job.state. A state has
 // .partial behind its name until it is durable.
-#include "runtime/launch/Checkpoint.h"
+#include "runtime/checkpoint/Checkpoint.h"
 
-#include "runtime/launch/FolderFiles.h"
+#include "runtime/checkpoint/FolderFiles.h"
 #include "runtime/plan/Layers.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Place.h"
