@@ -60,7 +60,7 @@ bool sweepDataParallel(const Source &source, const Say &say, std::vector<PolicyR
   if (specs.size() > 1)
     return !refused(emitError(locationOf(specs.front(), {}, context))
                     << "a sweep of policies is of one spec, found variants: leave 'variants' out");
-  if (refused(checkPolicy(specs.front(), context)))
+  if (refused(checkPolicy(specs.front(), context)) || refused(checkExchange(specs.front(), context)))
     return false;
   // The order is that of one replica.
   const spec::Spec &spec = specs.front();
@@ -71,8 +71,6 @@ bool sweepDataParallel(const Source &source, const Say &say, std::vector<PolicyR
   const std::vector<int32_t> &layers = compiled.plan.variants.front().cut;
   const std::vector<int64_t> cut(layers.begin(), layers.end());
   const schedule::Problem problem = withWholeState(compiled.problems.front(), spec, cut);
-  if (refused(checkExchange(spec, problem, context)))
-    return false;
   const PolicyExchanges exchanges(spec, problem, compiled.words.front(), cut, context);
   std::vector<PolicyExchange> made;
   for (const schedule::Policy &policy : schedule::policies()) {

@@ -220,6 +220,8 @@ private:
     }
     if (const Code code = pipec::addJobs(spec, said == Said::Everything, walked, context); code != Code::Ok)
       return code;
+    for (size_t v = 0; v != variants.size(); ++v)
+      simulate::addJobMemory(variants[v], compiled.walks[v]);
     for (plan::Variant &variant : variants)
       for (plan::Program &program : variant.programs)
         roll(program);
@@ -360,6 +362,8 @@ private:
 
   /// Compiles one replica of a spec, which says the order of the passes, and then all of them.
   Code compileReplicas(spec::Spec &spec, Made &made, bool &internal) {
+    if (failed(checkExchange(spec, context)))
+      return Code::Input;
     const spec::Spec whole = std::exchange(spec, ofOneReplica(spec));
     if (const Code code = compileReplica(spec, Stage::Plan, made, internal); code != Code::Ok)
       return code;

@@ -4,6 +4,7 @@
 #include "compiler/emit/EmitPlan.h"
 #include "compiler/program/ExchangeAttrs.h"
 #include "compiler/program/ProgramText.h"
+#include "compiler/schedule/catalogue/Catalogue.h"
 
 using namespace mlir;
 
@@ -39,15 +40,25 @@ LogicalResult checkPolicy(const spec::Spec &spec, MLIRContext &context) {
   return success();
 }
 
-LogicalResult checkExchange(const spec::Spec &spec, const schedule::Problem &problem, MLIRContext &context) {
+LogicalResult checkExchange(const spec::Spec &spec, MLIRContext &context) {
   const spec::DataParallel &given = spec.dataParallel;
   const auto error = [&](const spec::Mark &mark) { return emitError(locationOf(spec, mark, context)); };
+  if (spec.isBurst())
+    return error(spec.schedule.mark) << "schedule: burst has each layer on as many ranks as pay and sums their "
+                                        "gradients itself: leave out what is of replicas, or name another schedule";
   if (given.degree.value < 2)
     return error(given.degree.mark.line > 1 ? given.degree.mark : given.mark)
            << "data_parallel.degree: expected 2 replicas or more, found " << given.degree.value;
-  if (problem.copies > 1 || problem.slices > 1)
-    return error(given.degree.mark) << "data_parallel.degree: replicas of "
-                                    << (problem.copies > 1 ? "two copies" : "slices") << " are not supported yet";
+  if (const schedule::Entry *entry = schedule::find(spec.schedule.name); entry && entry->copies() > 1) {
+    InFlightDiagnostic refused = error(given.degree.mark)
+                                 << "data_parallel.degree: replicas of two copies are not supported yet: take a "
+                                    "schedule of one copy, or leave data_parallel out";
+    refused.attachNote(locationOf(spec, spec.schedule.mark, context))
+        << "schedule '" << spec.schedule.name << "' has two copies of each stage";
+    return refused;
+  }
+  if (spec.slices.value > 1)
+    return error(given.degree.mark) << "data_parallel.degree: replicas of slices are not supported yet";
   if (spec.weights.value == spec::Weights::Fill)
     return error(spec.weights.mark) << "weights: fill with replicas is not supported yet";
   if (spec.layers && spec.layers->count() > kMostLayers)
@@ -124,8 +135,6 @@ Code compileReplicas(const spec::Spec &spec, const ReplicasOptions &options, MLI
   const Location place = locationOf(spec, spec.dataParallel.mark, context);
   const std::vector<int64_t> cut(made.variant.cut.begin(), made.variant.cut.end());
   const schedule::Problem problem = withWholeState(made.problem, spec, cut);
-  if (failed(checkExchange(spec, problem, context)))
-    return Code::Input;
   if (made.placesTransfers) {
     emitError(locationOf(spec, spec.schedule.mark, context))
         << "schedule: an order file that places transfers is not supported with replicas yet: leave them out of it";

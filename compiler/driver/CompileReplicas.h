@@ -10,8 +10,8 @@ namespace pipec {
 
 /// Says what is wrong where a spec contradicts its policy of exchanging gradients, before anything is compiled.
 mlir::LogicalResult checkPolicy(const spec::Spec &spec, mlir::MLIRContext &context);
-/// Says what cannot be exchanged, or not yet, of the problem of one replica.
-mlir::LogicalResult checkExchange(const spec::Spec &spec, const schedule::Problem &problem, mlir::MLIRContext &context);
+/// Says what of a spec cannot be exchanged, or not yet, before anything is compiled.
+mlir::LogicalResult checkExchange(const spec::Spec &spec, mlir::MLIRContext &context);
 /// Says why no plan can be made of a policy, and where variants contradict each other. Sets how they shard.
 mlir::LogicalResult checkPlans(const std::vector<spec::Spec> &specs, mlir::MLIRContext &context, Sharding &sharding);
 
@@ -23,7 +23,7 @@ struct ReplicasOptions {
 };
 
 /// Makes the plan of one replica that of all: chooses the exchange by the spec's policy, puts it into the programs, and
-/// lowers and checks them. `spec`: with its degree.
+/// lowers and checks them. `spec`: with its degree; it has passed checkExchange().
 Code compileReplicas(const spec::Spec &spec, const ReplicasOptions &options, mlir::MLIRContext &context, Made &made);
 
 } // namespace pipec

@@ -150,6 +150,7 @@ Report figuresOf(const plan::Variant &variant, const simulate::Result &result) {
   for (size_t place = 0; place != variant.places(); ++place) {
     own.peakActivation.push_back(result.places[place].peakActivation);
     own.peak.push_back(result.places[place].peak);
+    own.ofJob = std::max(own.ofJob, variant.jobMemory(variant.programOf(place)));
     own.instructions.push_back(plan::executed(variant.programOf(place)));
     own.collectives.push_back(collectivesOf(variant.programOf(place)));
   }
@@ -242,9 +243,10 @@ std::string reportText(const PlanReport &report) {
     auto [leastActivation, mostActivation] = range(variant.peakActivation);
     auto [least, most] = range(variant.peak);
     auto [fewest, mostInstructions] = range(variant.instructions);
-    text += fmt::format("  {:<9} {:>12}   on rank {}; {} on rank {}; activations at most {}\n", "memory",
+    text += fmt::format("  {:<9} {:>12}   on rank {}; {} on rank {}; activations at most {}{}\n", "memory",
                         plan::bytesText(*most), most - variant.peak.begin(), plan::bytesText(*least),
-                        least - variant.peak.begin(), plan::bytesText(*mostActivation));
+                        least - variant.peak.begin(), plan::bytesText(*mostActivation),
+                        variant.ofJob == 0 ? "" : fmt::format(", jobs {}", plan::bytesText(variant.ofJob)));
     if (variant.atOwnMemory)
       text += fmt::format("  {:<9} {:>12}   to the bound of orders in as much memory: {:.2f} %, of the span {:.2f} %\n",
                           "", "gap", 100 * variant.atOwnMemory->makespan.gap(certificate.makespan),

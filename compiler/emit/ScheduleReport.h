@@ -32,6 +32,7 @@ struct Report {
   plan::Certificate certificate;
   double bubbleRate = 0, spanBubbleRate = 0;
   std::vector<plan::Bytes> peakActivation, peak; // a rank each
+  plan::Bytes ofJob = 0;                         // what the largest job of a rank has of that
   std::vector<int64_t> instructions;             // executed, a rank each
   int32_t degree = 1;                            // replicas of each rank
   plan::Time exposed = 0;                        // what of their exchange nothing hides

@@ -7,6 +7,7 @@
 #include "compiler/schedule/catalogue/Entries.h"
 #include "runtime/plan/Layers.h"
 #include "runtime/plan/Text.h"
+#include "runtime/plan/Units.h"
 #include "runtime/plan/Write.h"
 
 #include <fmt/format.h>
@@ -94,6 +95,12 @@ std::optional<Difference> difference(const spec::Spec &spec, const plan::Plan &o
 /// What can be seen before anything is compiled.
 std::optional<Difference> difference(const Specs &specs, const plan::Plan &running) {
   const spec::Spec &spec = specs.front();
+  if (running.degree() > 1 || running.shards() > 1)
+    return Difference{running.degree() > 1 ? spec.dataParallel.mark : spec.tensorParallel.mark,
+                      fmt::format("the plan has {}, and plans of {} are not made anew for what was measured yet: run "
+                                  "it without --replan; with --adapt it may go over to another of its variants",
+                                  running.degree() > 1 ? "replicas" : "shards",
+                                  running.degree() > 1 ? "replicas" : "shards")};
   if (spec.ranks.value != running.ranks())
     return Difference{spec.ranks.mark,
                       fmt::format("the spec has {} ranks, the plan {}", spec.ranks.value, running.ranks())};
@@ -239,7 +246,7 @@ Specs withSlack(const spec::Spec &spec, bool splits) {
     if (!slack || !known.insert(*slack).second)
       continue;
     made.schedule.parameters["per_link"] = listOf(*slack, spec.schedule.mark);
-    made.variantName = fmt::format("slack {}{}", fmt::join(*slack, "-"), splits ? ", W deferred" : "");
+    made.variantName = units::cutName(fmt::format("slack {}{}", fmt::join(*slack, "-"), splits ? ", W deferred" : ""));
     all.push_back(made);
   }
   return all;
@@ -253,7 +260,7 @@ std::optional<spec::Spec> withFill(const spec::Spec &spec) {
   spec::Spec made = spec;
   made.backwardMode = {spec::Backward::Split, spec.schedule.mark};
   made.weights.value = spec::Weights::Fill;
-  made.variantName = (spec.variantName.empty() ? spec.schedule.name : spec.variantName) + ", W deferred";
+  made.variantName = units::cutName(nameOf(spec) + ", W deferred");
   return made;
 }
 
@@ -327,7 +334,7 @@ std::vector<Replanned> recut(const Source &source, const plan::Plan &running, co
     if (!compile(each, compiled, failure, Said::Nothing))
       return;
     plan::Variant &variant = compiled.plan.variants.front();
-    variant.name = fmt::format("{}, cut {}", nameOf(each), fmt::join(variant.cut, "-"));
+    variant.name = units::cutName(fmt::format("{}, cut {}", nameOf(each), fmt::join(variant.cut, "-")));
     std::vector<uint8_t> bytes = plan::encode(compiled.plan);
     made.push_back({variant.name, std::move(compiled.plan), std::move(bytes)});
   };

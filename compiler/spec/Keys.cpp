@@ -253,7 +253,7 @@ const std::vector<Key> &table() {
        .description =
            "The model from first to last layer, in place of costs and tensors by stage: a stage's are the sums "
            "over its layers"},
-      {.path = "layers[].name", .type = Type::Text, .description = "For people"},
+      {.path = "layers[].name", .type = Type::Name, .description = "For people"},
       {.path = "layers[].count",
        .type = Type::Integer,
        .description = "So many layers of this kind",
@@ -320,7 +320,8 @@ const std::vector<Key> &table() {
        .description = "What data parallelism reduces, in all or by tensor, in the order of the forward; added to the "
                       "stage's static bytes",
        .fallback = "0B",
-       .perTensor = true},
+       .perTensor = true,
+       .mayBeEmpty = true},
       {.path = "layers[].optimizer_state",
        .type = Type::Size,
        .description = "What the optimizer keeps; added to the stage's static bytes",
@@ -336,7 +337,7 @@ const std::vector<Key> &table() {
                       "rank may compute and ended by a sum over the shards; the layer's own costs and sizes are what "
                       "every shard has beside them"},
       {.path = "layers[].splits[].name",
-       .type = Type::Text,
+       .type = Type::Name,
        .description = "Its name, once in a layer",
        .required = true},
       {.path = "layers[].splits[].units",
@@ -506,6 +507,7 @@ const std::vector<Key> &table() {
        .description = "Stages that run their forward again right before the backward, in place of keeping what it "
                       "makes; auto: those with which the plan is the shortest that fits into memory",
        .fallback = "none",
+       .mayBeEmpty = true,
        .most = kStages - 1,
        .choices = {"none", "all", "auto"}},
       {.path = "weights",

@@ -24,6 +24,7 @@ enum class Type : uint8_t {
   Boolean,
   Choice,    // one of `choices`
   Text,      // any scalar of at most kTextBytes
+  Name,      // one that stands in plans: at most limits::kNameBytes, without control characters
   Placement, // one of `choices`, or for each rank the list of its stages
   Schedule,  // a name, or a map with a name and whatever parameters the schedule takes
   Free,      // any map
@@ -54,6 +55,7 @@ struct Key {
   bool perSample = false;        // may be {fixed, per_sample}
   bool bySamples = false;        // or {samples: {1: …}}
   bool percent = false;          // a decimal that may be a percentage
+  bool mayBeEmpty = false;       // a list of none has a meaning
   bool required = false;
   int64_t least = 0;
   int64_t most = 0;

@@ -191,6 +191,9 @@ void resolveLayers(const Lookup &lookup, Spec &spec) {
     }
     if (const Value *list = lookup.get("layers"); list && list->node->items.empty())
       lookup.errors.add(layers.mark, "layers: expected at least one layer, found an empty list");
+    if (layers.count() > limits::kModelLayers)
+      lookup.errors.add(layers.mark, fmt::format("layers: expected at most {} in all, found {}", limits::kModelLayers,
+                                                 layers.count()));
     PerStage ofLayers;
     ofLayers.mark = layers.mark;
     spec.recompute = ofLayers;

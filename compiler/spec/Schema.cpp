@@ -43,7 +43,7 @@ Json single(const Key &key, bool partial) {
   case Type::Decimal:
     return {{"type", "number"}, {"minimum", double(key.least) / 1e6}, {"maximum", double(key.most) / 1e6}};
   case Type::Integers:
-    return {{"type", "array"}, {"minItems", 1}, {"items", integer(key.least, key.most)}};
+    return {{"type", "array"}, {"minItems", key.mayBeEmpty ? 0 : 1}, {"items", integer(key.least, key.most)}};
   case Type::Boolean:
     return {{"type", "boolean"}};
   case Type::Choice:
@@ -52,6 +52,8 @@ Json single(const Key &key, bool partial) {
   case Type::Text:
   case Type::Schedule:
     return {{"type", "string"}, {"maxLength", kTextBytes}};
+  case Type::Name: // characters, of which none takes less than a byte
+    return {{"type", "string"}, {"maxLength", limits::kNameBytes}, {"pattern", R"(^[^\u0000-\u001F\u007F-\u009F]*$)"}};
   case Type::Free:
     return {{"type", "object"}};
   case Type::Variants:
@@ -90,7 +92,7 @@ Json schemaOf(const Key &key, bool partial) {
     forms.push_back(reference("percentage"));
   if (key.perStage || key.perRank || key.perTensor || key.perLayer) {
     Json item = forms.size() == 1 ? one : Json{{"anyOf", forms}};
-    forms.push_back({{"type", "array"}, {"minItems", 1}, {"items", item}});
+    forms.push_back({{"type", "array"}, {"minItems", key.mayBeEmpty ? 0 : 1}, {"items", item}});
   }
   if ((key.type == Type::Integers || key.type == Type::Size || key.type == Type::Decimal) && !key.choices.empty())
     forms.push_back({{"enum", key.choices}});

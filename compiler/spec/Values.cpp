@@ -65,6 +65,8 @@ private:
       return maps(key, path, node);
     case Type::Text:
       return text(path, node, kTextBytes, "a word");
+    case Type::Name:
+      return name(path, node);
     case Type::Free:
       return node.isMap() || wrong(path, node, "a map");
     case Type::Variants:
@@ -117,6 +119,18 @@ private:
     if (node.text.size() <= most)
       return true;
     errors.add(node.mark, fmt::format("{}: expected at most {} bytes, found {}", path, most, node.text.size()));
+    return false;
+  }
+
+  bool name(const std::string &path, const Node &node) {
+    if (!node.isScalar())
+      return wrong(path, node, "a name");
+    const std::string why = units::wrongName(node.text);
+    if (why.empty())
+      return true;
+    errors.add(node.mark, fmt::format("{}: expected a name of at most {} bytes of UTF-8 without control characters, "
+                                      "found {}: {}",
+                                      path, limits::kNameBytes, describe(node), why));
     return false;
   }
 
@@ -177,11 +191,10 @@ private:
   }
 
   bool list(const Key &key, const std::string &path, const Node &node, std::vector<Number> &numbers) {
-    if (node.items.empty()) {
+    if (node.items.empty() && !key.mayBeEmpty) {
       errors.add(node.mark,
                  fmt::format("{}: expected {}, found an empty list", path,
                              key.perRank           ? "one value for each rank"
-                             : key.perTensor       ? "one value, or one for each tensor"
                              : key.perStage        ? "one value for each stage"
                              : key.choices.empty() ? "integers"
                                                    : fmt::format("integers, or {}", fmt::join(key.choices, ", "))));

@@ -2,6 +2,7 @@
 #include "compiler/spec/Variants.h"
 
 #include "compiler/spec/Keys.h"
+#include "runtime/plan/Units.h"
 
 #include <fmt/format.h>
 #include <map>
@@ -20,12 +21,18 @@ NodePtr mapOfOne(const std::string &name, Mark mark, NodePtr value) {
   return map;
 }
 
+/// The name that a variant has of what it says; of its place, if a plan cannot hold that name.
+std::string ownName(std::string name, size_t index) {
+  const bool fits = !name.empty() && units::wrongName(name).empty();
+  return fits ? std::move(name) : fmt::format("variant {}", index);
+}
+
 /// {k: [1, 2]} as {schedule: {k: 1}}, {schedule: {k: 2}}
 std::vector<Overlay> ofParameter(const Node::Name &name, const Node &list) {
   std::vector<Overlay> result;
   for (const NodePtr &value : list.items)
     result.push_back({mapOfOne("schedule", value->mark, mapOfOne(name.text, value->mark, value)), value->mark,
-                      fmt::format("{}={}", name.text, value->text)});
+                      ownName(fmt::format("{}={}", name.text, value->text), result.size())});
   return result;
 }
 
@@ -92,7 +99,7 @@ std::vector<Overlay> overlaysOf(const Node &variants) {
     const NodePtr &item = variants.items[i];
     std::string name = nameOf(*item);
     bool own = !name.empty() && uses[name] == 1 && !name.starts_with("variant ");
-    result.push_back({item, item->mark, own ? std::move(name) : fmt::format("variant {}", i)});
+    result.push_back({item, item->mark, ownName(own ? std::move(name) : "", i)});
   }
   return result;
 }

@@ -50,7 +50,7 @@ void finish(const plan::Variant &variant, Result &result) {
     const plan::Own *its = variant.ownOf(place);
     __int128 peak = __int128(own.peakActivation) + (its ? its->staticBytes : program.staticBytes) +
                     (its ? its->workspace : program.workspace);
-    peak += plan::bufferBytes(variant, program);
+    peak += plan::bufferBytes(variant, program) + variant.jobMemory(program);
     own.peak = saturated(peak);
     if (own.firstStart.empty() || own.firstStart.front() < 0)
       continue;
@@ -85,6 +85,13 @@ Status advanceUntilRepeats(const plan::Variant &variant, Walk &walk, int64_t ste
 Time ceilDivide(Time value, int64_t by) { return value / by + (value % by != 0 ? 1 : 0); }
 
 } // namespace
+
+void addJobMemory(const plan::Variant &variant, Result &result) {
+  for (size_t place = 0; place != result.places.size(); ++place) {
+    plan::Bytes &peak = result.places[place].peak;
+    peak = saturated(__int128(peak) + variant.jobMemory(variant.programOf(place)));
+  }
+}
 
 Status simulate(const plan::Variant &variant, const Options &options, Result &result) {
   Walk walk(variant, options);

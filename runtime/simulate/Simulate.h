@@ -117,7 +117,7 @@ struct PlaceResult {
   plan::Time over = 0;                // when its last instruction of all is complete, on any queue
   plan::Time busy = 0;                // F, B, W and optimizer time of one step, own time where there are shards
   plan::Bytes peakActivation = 0;     // most of live activations and contexts; with a weights queue, in any timing
-  plan::Bytes peak = 0;               // peakActivation + rings + workspace + static
+  plan::Bytes peak = 0;               // peakActivation + rings + workspace + static + its job's memory
   int64_t peakIndex = 0;              // Event::index of the instruction that first reaches the peak
   std::vector<Visit> visits;          // in the order of the walk: each stands behind what it depends on
   /// Of each step, by Event::index: when each instruction starts and ends.
@@ -130,6 +130,9 @@ struct Result {
   bool repeats = false;            // Options::untilRepeats: the last step is like the one before it
   bool overtaken = false;          // Options::keepTimes: some instruction ends before its queue counts it
 };
+
+/// Counts in the peaks of a walk the memory of jobs that the variant was given after it.
+void addJobMemory(const plan::Variant &variant, Result &result);
 
 /// Runs `options.steps` steps of a variant, or fewer (untilRepeats); `lastEnd` has one element for each. If the program
 /// stops, the status (Code::Check) holds the cycle: one line an instruction, each waiting for the next.

@@ -274,6 +274,7 @@ TEST(Burst, doesNotGoWith) {
            {"recompute: [0]", "4:12: error: recompute: expected none with schedule burst, found a list\n2:11: note: "
                               "the schedule is given here"},
            {"recompute: none", ""},
+           {"recompute: []", ""},
            {"backward: split", "4:11: error: backward: expected fused with schedule burst, found 'split'\n2:11: note: "
                                "the schedule is given here"},
            {"backward: mixed", "4:11: error: backward: expected fused with schedule burst, found 'mixed'\n2:11: note: "

@@ -216,7 +216,6 @@ TEST(Diagnostics, theRest) {
                                "limit, or all, none or a list of stages"},
            {"recompute: some", "4:12: error: recompute: expected none, all, auto, or a list of integers, found 'some'; "
                                "did you mean 'none'?"},
-           {"recompute: []", "4:12: error: recompute: expected integers, or none, all, auto, found an empty list"},
            {"recompute: [-1]", "4:13: error: recompute[0]: expected an integer from 0 to 1048575, found '-1'"},
            {"recompute: all\ntensors: {activation: 3B, weight_context: 1B, recompute_input: [0B, 4B, 5B, 4B]}",
             "5:73: error: tensors.recompute_input: expected at most activation and weight_context of stage 2, 4 bytes, "

@@ -94,11 +94,20 @@ TEST(Layers, ofSamples) {
   EXPECT_EQ(spec.activation[0], 24);
 }
 
+TEST(Layers, emptyListsAreNone) {
+  const Spec spec =
+      right(model("layers: [{count: 4, forward: 1ms, backward: 1ms, gradients: []}]\nrecompute: []")).at(0);
+  EXPECT_TRUE(spec.layers->entries[0].tensors.empty());
+  EXPECT_EQ(spec.layers->entries[0].gradients, 0);
+  EXPECT_EQ(spec.gradients.values, std::vector<int64_t>(4, 0));
+  EXPECT_FALSE(spec.recomputed.all);
+  EXPECT_FALSE(spec.recomputed.isSpelledOut());
+  EXPECT_TRUE(spec.recomputed.stages.value.empty());
+}
+
 TEST(Layers, refused) {
   const std::string each = "forward: 2ms, backward: 4ms";
   for (const auto &[layers, message] : std::vector<std::pair<std::string, std::string>>{
-           {"layers: [{forward: 1ms, backward: 1ms, gradients: []}]",
-            "3:51: error: layers[0].gradients: expected one value, or one for each tensor, found an empty list"},
            {"layers: []", "3:9: error: layers: expected at least one layer, found an empty list"},
            {"layers: {}", "3:9: error: layers: expected a list of maps, found a map"},
            {"layers: [1]", "3:10: error: layers[0]: expected a map, found '1'"},

@@ -146,6 +146,13 @@ TEST(TensorParallel, wrongSplits) {
                         "2ms}")),
             "4:99: error: layers[0].splits[1].name: expected each name once in a layer, found 'a' again\n4:42: note: "
             "first given here");
+  EXPECT_EQ(wrong(layer(fmt::format("{{name: {}, units: 1, forward: 1ms, backward: 2ms}}", std::string(257, 'a')))),
+            fmt::format("4:49: error: layers[0].splits[0].name: expected a name of at most 256 bytes of UTF-8 without "
+                        "control characters, found '{}…': 257 bytes are over the limit of 256",
+                        std::string(40, 'a')));
+  EXPECT_EQ(wrong(layer("{name: \"a\\e[31m\", units: 1, forward: 1ms, backward: 2ms}")),
+            "4:49: error: layers[0].splits[0].name: expected a name of at most 256 bytes of UTF-8 without control "
+            "characters, found 'a\\x1b[31m': byte 1 begins a control character");
   EXPECT_EQ(wrong(layer("")), "4:41: error: layers[0].splits: expected at least one split, found an empty list");
   EXPECT_EQ(wrong(layer("{name: a, units: 1, forward: 1ms, backward_input: 1ms, backward_weight: 1ms}")),
             "4:42: error: layers[0].splits[0]: expected backward as in layers[0]");

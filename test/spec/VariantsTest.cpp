@@ -86,6 +86,18 @@ TEST(Variants, namesSayTheSchedule) {
   EXPECT_EQ(specs.at(1).variantName, "variant 1");
 }
 
+// A plan holds names of at most 256 bytes without control characters.
+TEST(Variants, whatAPlanCannotHoldIsNoName) {
+  std::string list = "1";
+  for (int i = 0; i < 200; ++i)
+    list += ", 1";
+  const std::vector<Spec> specs = right(base(fmt::format("[{{schedule: {{name: slack, per_link: [{}]}}}}, "
+                                                         "{{schedule: {{name: order, file: \"\\e[31m\"}}}}]",
+                                                         list)));
+  EXPECT_EQ(specs.at(0).variantName, "variant 0");
+  EXPECT_EQ(specs.at(1).variantName, "variant 1");
+}
+
 TEST(Variants, ofAnotherMicrobatchSize) {
   const std::string costs = "forward: {fixed: 1ms, per_sample: 2ms}, backward: {per_sample: 1ms}, optimizer: 5ms";
   const std::string pipeline = "ranks: 4, batch: 64, microbatch_size: 4";

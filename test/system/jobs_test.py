@@ -24,6 +24,18 @@ def spec(samples=8, atoms=16, atom="200us", provider="{}"):
 
 
 class JobsTest(ToolTest):
+    def test_the_memory_of_a_job_is_in_its_ranks_peak(self):
+        """In what compile says, and in the reports of the spec and of the plan."""
+        text = spec().replace("memory: 1MiB", "memory: MEMORY").replace("ranks: 4", "ranks: 2")
+        peaks = {memory: self.report(text.replace("MEMORY", memory))["peak_bytes"] for memory in ("0B", "6GiB")}
+        self.assertEqual(peaks["6GiB"], [peak + (6 << 30) for peak in peaks["0B"]])
+        plan = self.compile(text.replace("MEMORY", "6GiB"))
+        self.assertEqual(json.loads(self.pipec("report", plan, "--json").stdout)["peak_bytes"], peaks["6GiB"])
+        says = r"memory +6 GiB   on rank \d; 6 GiB on rank \d; activations at most 0 B, jobs 6 GiB\n"
+        self.assertRegex(self.pipec("report", plan).stdout, says)
+        compiled = self.pipec("compile", self.folder / "spec.yaml", "-o", plan)
+        self.assertRegex(compiled.stdout + compiled.stderr, says)
+
     def test_pieces_run_while_ranks_wait(self):
         plan = self.compile(spec())
         for pace in ("carry", "naive"):
