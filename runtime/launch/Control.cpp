@@ -3,13 +3,18 @@
 #include "runtime/launch/Prepare.h"
 #include "runtime/plan/Write.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <utility>
 
 namespace pipec::runtime {
 
@@ -25,9 +30,13 @@ Status addressOf(const std::string &path, sockaddr_un &address) {
   return {};
 }
 
-/// A socket connected to `address`; -1 with errno if nobody listens there.
-int connectTo(const sockaddr_un &address) {
+/// A socket connected to `address`; -1 with errno if nobody listens there, EAGAIN if who listens lets nobody in for as
+/// long as `patience`.
+int callAt(const sockaddr_un &address, std::chrono::milliseconds patience) {
   int client = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const timeval limit{patience.count() / 1000, patience.count() % 1000 * 1000};
+  if (client >= 0)
+    ::setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   if (client < 0 || ::connect(client, reinterpret_cast<const sockaddr *>(&address), sizeof address) == 0)
     return client;
   int error = errno;
@@ -35,6 +44,8 @@ int connectTo(const sockaddr_un &address) {
   errno = error;
   return -1;
 }
+
+constexpr std::chrono::seconds kPatience{5};
 
 constexpr const char *kAdaptsNot = "the run does not adapt: start it with --adapt";
 
@@ -49,10 +60,12 @@ Status ControlSocket::open(const std::string &at) {
   if (::lstat(at.c_str(), &found) == 0) {
     if (!S_ISSOCK(found.st_mode))
       return Status::usage(fmt::format("--control: {} is there and is no socket", at));
-    if (int other = connectTo(address); other >= 0) {
+    const int other = callAt(address, kPatience);
+    const bool listens = other >= 0 || errno == EAGAIN;
+    if (other >= 0)
       ::close(other);
+    if (listens)
       return Status::usage(fmt::format("--control: a run listens at {} already", at));
-    }
     ::unlink(at.c_str()); // left by a run that was killed
   }
   listening = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -81,39 +94,107 @@ ControlSocket::~ControlSocket() {
 }
 
 ControlServer::ControlServer(asio::io_context &io, const ControlSocket &socket, Controller &controller)
-    : acceptor(io, asio::local::stream_protocol(), ::dup(socket.descriptor())), controller(controller) {
+    : io(io), acceptor(io, asio::local::stream_protocol(), ::fcntl(socket.descriptor(), F_DUPFD_CLOEXEC, 0)),
+      controller(controller), pause(io), heart(io) {
+  acceptor.non_blocking(true);
   accept();
 }
 
+/// Who comes while there is no place for it waits in the socket's queue.
 void ControlServer::accept() {
-  acceptor.async_accept([this](std::error_code error, asio::local::stream_protocol::socket socket) {
-    if (error == asio::error::operation_aborted)
-      return;
-    if (!error) {
-      auto client = std::make_shared<Channel>(Channel::Socket(std::move(socket)));
-      client->start(
-          [this, weak = std::weak_ptr(client)](const Message &message) {
-            if (auto self = weak.lock())
-              hear(self, message);
-          },
-          [](const std::string &) {});
-    }
-    accept();
+  acceptor.async_wait(asio::socket_base::wait_read, [this](std::error_code error) {
+    if (error)
+      return; // the server is gone
+    bool full = isFull();
+    while (full && showOutOldest())
+      full = isFull();
+    const int descriptor = full ? -1 : ::accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC);
+    if (descriptor >= 0)
+      admit(descriptor);
+    if (descriptor >= 0 || (!full && (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR)))
+      return accept();
+    if (!std::exchange(warned, true))
+      spdlog::warn("--control: a client waits: {}",
+                   full ? "no place or descriptor is free (ulimit -n)" : std::strerror(errno));
+    pause.expires_after(std::chrono::milliseconds(100));
+    pause.async_wait([this](std::error_code early) {
+      if (!early)
+        accept();
+    });
   });
 }
 
-void ControlServer::hear(const std::shared_ptr<Channel> &client, const Message &message) {
+/// The system gives the lowest descriptor that is free: all below it are taken.
+bool ControlServer::isFull() const {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const int lowest = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+  if (lowest >= 0)
+    ::close(lowest);
+  return clients.size() >= kClients || lowest < 0 || rlim_t(lowest) + kReserved >= limit.rlim_cur;
+}
+
+/// False: all ask for something.
+bool ControlServer::showOutOldest() {
+  const auto oldest = std::ranges::find_if(clients, [](const Asker &each) { return !each->asks; });
+  if (oldest == clients.end())
+    return false;
+  (*oldest)->channel->drop();
+  clients.erase(oldest);
+  return true;
+}
+
+void ControlServer::admit(int descriptor) {
+  const Asker client = clients.emplace_back(std::make_shared<Client>());
+  client->channel = std::make_shared<Channel>(io, descriptor, Way::ToRun);
+  client->channel->start(
+      [this, weak = std::weak_ptr(client)](const Message &message) {
+        if (const Asker self = weak.lock())
+          hear(self, message);
+      },
+      [this, weak = std::weak_ptr(client)](const std::string &) {
+        if (const Asker self = weak.lock())
+          clients.remove(self);
+      });
+}
+
+void ControlServer::answer(const Asker &client, const Message &message) {
+  client->channel->send(message, [client] { client->asks = false; });
+}
+
+void ControlServer::refuse(const Asker &client, const Status &status) {
+  answer(client, {{"type", "refused"}, {"code", int(status.code)}, {"message", status.message}});
+}
+
+/// Tells those who wait for an answer that the run is there.
+void ControlServer::beat() {
+  const bool due = std::ranges::any_of(clients, [](const Asker &each) { return each->asks; });
+  if (!due || std::exchange(beating, true))
+    return;
+  heart.expires_after(kBeat);
+  heart.async_wait([this](std::error_code error) {
+    if (error)
+      return;
+    beating = false;
+    for (const Asker &each : clients)
+      if (each->asks && !std::exchange(each->beats, true))
+        each->channel->send({{"type", "alive"}}, [each] { each->beats = false; });
+    beat();
+  });
+}
+
+void ControlServer::hear(const Asker &client, const Message &message) {
+  if (std::exchange(client->asks, true))
+    return client->channel->refuse("a request before the last was answered");
+  beat();
   std::string type = message.value("type", "");
-  auto refuse = [client](const Status &status) {
-    client->send({{"type", "refused"}, {"code", int(status.code)}, {"message", status.message}});
-  };
-  auto done = [this, client, refuse](const Status &status, std::optional<Epoch> epoch) {
+  auto done = [this, client](const Status &status, std::optional<Epoch> epoch) {
     if (!status.ok() || !epoch)
-      return refuse(status);
-    client->send({{"type", "done"},
-                  {"epoch", epoch->epoch},
-                  {"epoch_from", epoch->from},
-                  {"running", controller.swaps().nameOf(epoch->program)}});
+      return refuse(client, status);
+    answer(client, {{"type", "done"},
+                    {"epoch", epoch->epoch},
+                    {"epoch_from", epoch->from},
+                    {"running", controller.swaps().nameOf(epoch->program)}});
   };
   Adaptation *adaptation = controller.adaptation();
   if (type == "swap") {
@@ -122,38 +203,37 @@ void ControlServer::hear(const std::shared_ptr<Channel> &client, const Message &
     controller.swaps().swap(message.value("variant", ""), done);
   } else if (type == "adapt") {
     adapt(client, message.value("mode", ""));
-  } else if (type == "offer") {
+  } else if (type == "load_for") {
     if (!adaptation)
-      return refuse(Status::input(kAdaptsNot));
+      return refuse(client, Status::input(kAdaptsNot));
     const bool recuts = message.value("recuts", false);
     if (recuts && !controller.keepsCut().empty())
-      return refuse(Status::input("layers cannot move: " + controller.keepsCut()));
+      return refuse(client, Status::input("layers cannot move: " + controller.keepsCut()));
     const auto use = recuts ? &Swaps::recut : &Swaps::offer;
     (controller.swaps().*use)(message.value("path", ""), message.value("name", ""),
-                              [this, client, refuse](const Status &status, auto) {
+                              [this, client](const Status &status, auto) {
                                 if (!status.ok())
-                                  return refuse(status);
-                                client->send({{"type", "done"}, {"adapt", Message(controller.adaptation()->status())}});
+                                  return refuse(client, status);
+                                answer(client, {{"type", "done"}, {"adapt", controller.adaptation()->status()}});
                               });
   } else if (type == "plan") {
     plans(client);
   } else if (type == "load") {
     controller.swaps().load(message.value("path", ""), done);
   } else if (type == "stop") {
-    controller.stop("stop", [client](const Status &status) {
-      client->send(
-          {{"type", status.ok() ? "done" : "refused"}, {"code", int(status.code)}, {"message", status.message}});
+    controller.stop("stop", [this, client](const Status &status) {
+      if (!status.ok())
+        return refuse(client, status);
+      answer(client, {{"type", "done"}, {"code", int(status.code)}, {"message", status.message}});
     });
   } else if (type == "status") {
-    Message answer = controller.status();
-    answer["type"] = "done";
-    client->send(answer);
-  } else {
-    refuse(Status::usage(fmt::format("\"{}\" is no request", type)));
+    Message status = controller.status();
+    status["type"] = "done";
+    answer(client, status);
   }
 }
 
-void ControlServer::adapt(const std::shared_ptr<Channel> &client, const std::string &name) {
+void ControlServer::adapt(const Asker &client, const std::string &name) {
   Adaptation *adaptation = controller.adaptation();
   const std::optional<Adaptation::Mode> mode = Adaptation::modeOf(name);
   Status status;
@@ -162,53 +242,76 @@ void ControlServer::adapt(const std::shared_ptr<Channel> &client, const std::str
   else if (!mode || *mode == Adaptation::Mode::Profile)
     status = Status::usage(fmt::format("adapt: expected on, observe or off, found \"{}\"", name));
   if (!status.ok())
-    return client->send({{"type", "refused"}, {"code", int(status.code)}, {"message", status.message}});
+    return refuse(client, status);
   adaptation->set(*mode);
-  Message answer = controller.status();
-  answer["type"] = "done";
-  client->send(answer);
+  Message now = controller.status();
+  now["type"] = "done";
+  answer(client, now);
 }
 
 /// Writing a large plan takes a while, for which permits do not wait.
-void ControlServer::plans(const std::shared_ptr<Channel> &client) {
+void ControlServer::plans(const Asker &client) {
   if (!writer)
     writer.emplace(1);
   const Adaptation *adaptation = controller.adaptation();
   auto all = adaptation ? adaptation->plans() : Adaptation::Named{{"", controller.plan()}};
-  asio::post(*writer, [client, all = std::move(all)] {
+  asio::post(*writer, [this, client, all = std::move(all)] {
     lowerPriority();
-    Message answer{{"type", "done"}, {"plans", Message::array()}};
+    Message written{{"type", "done"}, {"plans", Message::array()}};
     for (const auto &[name, plan] : all)
-      answer["plans"].push_back({{"name", name}, {"plan", Message::binary(plan::encode(*plan))}});
-    client->send(answer);
+      written["plans"].push_back({{"name", name}, {"plan", Message::binary(plan::encode(*plan))}});
+    answer(client, written);
   });
 }
 
-Status askControl(const std::string &path, const Message &request, Message &answer) {
+Status askControl(const std::string &path, const Message &request, Message &answer,
+                  std::chrono::milliseconds patience) {
   sockaddr_un address;
   Status status = addressOf(path, address);
   if (!status.ok())
     return status;
-  int descriptor = connectTo(address);
+  const Status silent =
+      Status::run(fmt::format("the run at {} did not answer within {:g} s: it is stopped, or busy with "
+                              "{} other clients",
+                              path, double(patience.count()) / 1000, ControlServer::kClients));
+  int descriptor = callAt(address, patience);
+  if (descriptor < 0 && errno == EAGAIN)
+    return silent;
   if (descriptor < 0)
     return Status::run(fmt::format("no run listens at {}: {}", path, std::strerror(errno)));
   asio::io_context io;
-  auto channel = std::make_shared<Channel>(io, descriptor);
-  bool answered = false;
+  asio::steady_timer timer(io);
+  auto channel = std::make_shared<Channel>(io, descriptor, Way::ToClient);
+  status = Status::run("the run ended before it answered");
+  const auto await = [&] {
+    timer.expires_after(patience);
+    timer.async_wait([&](std::error_code error) {
+      if (error)
+        return;
+      status = silent;
+      channel->drop();
+    });
+  };
   channel->start(
       [&](Message message) {
-        answered = true;
+        if (message.at("type") == "alive")
+          return await();
+        timer.cancel();
+        status = message.at("type") == "done"
+                     ? Status()
+                     : Status{Code(message.value("code", int(Code::Run))), message.value("message", "")};
         answer = std::move(message);
         channel->close();
       },
-      [](const std::string &) {});
+      [&](const std::string &why) {
+        timer.cancel();
+        if (!why.empty())
+          status = Status::run(fmt::format("the run at {} ended before it answered: {}", path, why));
+      });
   channel->send(request);
+  await();
   io.run();
-  if (!answered)
-    return Status::run("the run ended before it answered");
-  if (answer.value("type", "") == "done")
-    return {};
-  return {Code(answer.value("code", int(Code::Run))), answer.value("message", "")};
+  return status;
 }
 
 } // namespace pipec::runtime

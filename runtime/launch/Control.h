@@ -1,9 +1,12 @@
 // The control socket of a run, a local socket beside the controller that only its owner may use (mode 0600). Through it
-// `piperun --control PATH …` asks for a swap, for the status of the run, or for its end.
+// `piperun --control PATH …` asks for a swap, for the status of the run, or for its end. Whatever its clients do, they
+// cost the run little: there are at most kClients, with one request each, and descriptors stay for the run itself.
 #pragma once
 
 #include "runtime/launch/Controller.h"
 
+#include <chrono>
+#include <list>
 #include <optional>
 #include <string>
 
@@ -29,22 +32,50 @@ private:
 /// Answers requests on the control socket.
 class ControlServer {
 public:
+  /// One more than kClients, and the oldest that asks for nothing goes; so it is if fewer than kReserved descriptors
+  /// would be left, which a checkpoint needs.
+  static constexpr size_t kClients = 64;
+  static constexpr int kReserved = 16;
+  /// While a request takes longer than that, its client hears again and again that the run is there.
+  static constexpr std::chrono::milliseconds kBeat{500};
+
   /// `io` is the controller's. All outlive the server.
   ControlServer(asio::io_context &io, const ControlSocket &socket, Controller &controller);
 
 private:
-  void accept();
-  void hear(const std::shared_ptr<Channel> &client, const Message &message);
-  void adapt(const std::shared_ptr<Channel> &client, const std::string &name);
-  void plans(const std::shared_ptr<Channel> &client);
+  struct Client {
+    std::shared_ptr<Channel> channel;
+    bool asks = false;  // its request is not answered, or the answer has not left
+    bool beats = false; // a message that the run is there has not left
+  };
+  using Asker = std::shared_ptr<Client>;
 
+  void accept();
+  bool isFull() const;
+  bool showOutOldest();
+  void admit(int descriptor);
+  void hear(const Asker &client, const Message &message);
+  void answer(const Asker &client, const Message &message);
+  void refuse(const Asker &client, const Status &status);
+  void adapt(const Asker &client, const std::string &name);
+  void plans(const Asker &client);
+  void beat();
+
+  asio::io_context &io;
   asio::local::stream_protocol::acceptor acceptor;
   Controller &controller;
+  std::list<Asker> clients; // the oldest first
+  asio::steady_timer pause; // until descriptors may be free again
+  asio::steady_timer heart;
+  bool beating = false;
+  bool warned = false;
   std::optional<asio::thread_pool> writer; // of plans
 };
 
 /// Sends a request to the run at `path` and waits for its answer. The status is the answer's: ok only once all
-/// processes have agreed. `answer` becomes the whole message.
-Status askControl(const std::string &path, const Message &request, Message &answer);
+/// processes have agreed. Code::Run if the run says nothing for as long as `patience`, also where it listens.
+/// `answer` becomes the whole message.
+Status askControl(const std::string &path, const Message &request, Message &answer,
+                  std::chrono::milliseconds patience = std::chrono::seconds(5));
 
 } // namespace pipec::runtime

@@ -210,8 +210,8 @@ void Controller::hear(int32_t rank, const Message &message) {
       begins(rank, message.at("needs"));
       needed(message.at("needs"));
     }
-  } else if (type == "finishes") {
-    finishes(rank, message.at("step"));
+  } else if ((type == "put" || type == "swap" || type == "finishes") && !setup.options.hosted()) {
+    member.channel->refuse(type + ", which only a host says");
   } else if (type == "put") {
     const Message text{{"type", "text"}, {"key", message.at("key")}, {"text", message.at("text")}};
     broadcast(text);
@@ -221,6 +221,8 @@ void Controller::hear(int32_t rank, const Message &message) {
     swapper->agree(message.at("variant"), [channel = member.channel](const Status &status, int64_t from) {
       channel->send({{"type", "swapped"}, {"code", int(status.code)}, {"message", status.message}, {"from", from}});
     });
+  } else if (type == "finishes") {
+    finishes(rank, message.at("step"));
   } else if (type == "measured") {
     if (adapting)
       adapting->measured(rank, message);

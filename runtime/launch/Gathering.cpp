@@ -2,6 +2,7 @@
 
 #include "runtime/backend/Backend.h"
 #include "runtime/device/Clock.h"
+#include "runtime/transport/host/Socket.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -14,14 +15,8 @@ using asio::ip::tcp;
 
 namespace {
 
-Status listenAt(const WorkerSetup &setup, tcp::acceptor &acceptor) {
-  std::error_code error;
-  tcp::endpoint endpoint(setup.listenOn, 0);
-  acceptor.open(endpoint.protocol(), error);
-  if (!error)
-    acceptor.bind(endpoint, error);
-  if (!error)
-    acceptor.listen(asio::socket_base::max_listen_connections, error);
+Status openPort(const WorkerSetup &setup, tcp::acceptor &acceptor) {
+  const std::error_code error = listenAt(acceptor, {setup.listenOn, 0});
   return error ? Status::run(fmt::format("{}: cannot listen on {}: {}", setup.identity.name(),
                                          setup.listenOn.to_string(), error.message()))
                : Status{};
@@ -95,7 +90,7 @@ bool findClockOffset(Channel &channel, Mailbox &mailbox, int64_t &offset) {
 Status gather(const WorkerSetup &setup, bool reduces, asio::io_context &io, Channel &channel, Mailbox &mailbox,
               Failure &failure, Gathering &gathering) {
   tcp::acceptor acceptor(io);
-  Status status = listenAt(setup, acceptor);
+  Status status = openPort(setup, acceptor);
   if (!status.ok())
     return status;
   channel.send(

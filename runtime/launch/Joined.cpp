@@ -96,13 +96,7 @@ Status listen(const Environment &environment, tcp::acceptor &acceptor, asio::io_
       tcp::endpoint endpoint(address, uint16_t(port));
       std::error_code ignored;
       acceptor.close(ignored);
-      acceptor.open(endpoint.protocol(), error);
-      if (!error)
-        acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-      if (!error)
-        acceptor.bind(endpoint, error);
-      if (!error)
-        acceptor.listen(asio::socket_base::max_listen_connections, error);
+      error = listenAt(acceptor, endpoint, true);
       if (!error)
         return {};
     }
@@ -158,7 +152,8 @@ private:
     if (!greeting.status.ok()) // it has heard what differs
       return heard(peer);
     prepareSocket(socket);
-    auto channel = std::make_shared<Channel>(Channel::Socket(std::move(socket)), std::move(greeting.session));
+    auto channel =
+        std::make_shared<Channel>(Channel::Socket(std::move(socket)), Way::ToController, std::move(greeting.session));
     channel->start([](const Message &) {}, [this, peer](const std::string &) { heard(peer); });
     channel->send({{"type", "end"}, {"message", identity.name() + ": " + setup.refused.message}});
   }
@@ -215,7 +210,8 @@ private:
     if (!greeting.status.ok())
       return controller.fail(greeting.status.message, true);
     prepareSocket(socket);
-    auto channel = std::make_shared<Channel>(Channel::Socket(std::move(socket)), std::move(greeting.session));
+    auto channel =
+        std::make_shared<Channel>(Channel::Socket(std::move(socket)), Way::ToController, std::move(greeting.session));
     if (greeting.peer >= identity.world || members[size_t(greeting.peer)])
       controller.fail(
           fmt::format("{} came twice; each process needs a rank of its own", identity.nameOf(greeting.peer)), true);
@@ -313,14 +309,13 @@ private:
   /// Calls one endpoint. Returns whether calling is over: rank 0 has answered, or a process of this job that differs,
   /// as `status` then says. If not, `last` says what was wrong.
   asio::awaitable<bool> knock(tcp::socket &socket, const tcp::endpoint &endpoint, std::string &last) {
-    std::error_code error;
     patience.expires_after(kAnswer);
     patience.async_wait([&socket](std::error_code early) {
       std::error_code ignored;
       if (!early)
         socket.close(ignored);
     });
-    co_await socket.async_connect(endpoint, asio::redirect_error(kAwait, error));
+    const std::error_code error = co_await connectTo(socket, endpoint);
     Greeting greeting;
     if (!error)
       greeting = co_await greet(socket, self, wire::Side::Dials);
@@ -381,9 +376,9 @@ Status runHost(const JoinedSetup &setup, const Identity &identity, RunResult &re
     status = Status::run("rank 0: no socket pair could be made");
   if (!status.ok())
     return status;
-  host.join(0, std::make_shared<Channel>(host.io, pair[0]));
+  host.join(0, std::make_shared<Channel>(host.io, pair[0], Way::ToController));
   Loop loop(setup.options.hosted());
-  auto control = std::make_shared<Channel>(*loop.io, pair[1]);
+  auto control = std::make_shared<Channel>(*loop.io, pair[1], Way::ToRank);
   std::thread controlling([&] { host.run(); });
   try {
     status = runWorker(workerSetup(setup, identity, host.address), *loop.io, control);
@@ -431,8 +426,9 @@ Status runMember(const JoinedSetup &setup, const Identity &identity) {
   spdlog::info("pid {}, rank 0 is at {}:{}", getpid(), socket.remote_endpoint().address().to_string(),
                socket.remote_endpoint().port());
   const WorkerSetup worker = workerSetup(setup, identity, socket.local_endpoint().address());
-  return runWorker(worker, *loop.io,
-                   std::make_shared<Channel>(Channel::Socket(std::move(socket)), std::move(line->session)));
+  return runWorker(
+      worker, *loop.io,
+      std::make_shared<Channel>(Channel::Socket(std::move(socket)), Way::ToRank, std::move(line->session)));
 }
 
 /// Another rank than 0 where it refuses: tells rank 0, which tells the others.
@@ -442,7 +438,8 @@ Status refuse(const JoinedSetup &setup, const Identity &identity) {
   const plan::Time patience = std::chrono::duration_cast<std::chrono::nanoseconds>(kRefusal).count() * 1000;
   if (Status status = callRankZero(setup, identity, io, patience, line); !status.ok() || !line)
     return status;
-  auto channel = std::make_shared<Channel>(Channel::Socket(std::move(line->socket)), std::move(line->session));
+  auto channel =
+      std::make_shared<Channel>(Channel::Socket(std::move(line->socket)), Way::ToRank, std::move(line->session));
   channel->start(
       [&io](const Message &message) {
         if (message.value("type", "") == "end") // it has heard it

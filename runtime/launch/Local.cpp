@@ -26,6 +26,7 @@ struct Process {
   int channel = -1; // the launcher's end of the socket pair
   bool alive = true;
   bool closed = false; // the channel has closed: all that the process said has been heard
+  std::string why;     // what was wrong then
   bool killed = false; // the launcher has killed it, because it did not answer
   int status = 0;      // from wait4
 };
@@ -43,7 +44,7 @@ void killAll(const std::vector<Process> &processes) {
   try {
     auto *io = new asio::io_context; // never freed: its thread runs until _exit
     WorkerSetup worker{setup.plan, identity, setup.options, asio::ip::address_v4::loopback(), false};
-    code = int(runWorker(worker, *io, std::make_shared<Channel>(*io, control)).code);
+    code = int(runWorker(worker, *io, std::make_shared<Channel>(*io, control, Way::ToRank)).code);
   } catch (const std::exception &error) {
     spdlog::error("{}: {}", identity.name(), error.what());
   }
@@ -126,10 +127,12 @@ Launcher::Launcher(const LocalSetup &setup, std::vector<Process> forked,
                   setup.progressed, [this](int32_t rank) { end(size_t(rank)); },
                   [this](int32_t rank) { return title(size_t(rank)); }}) {
   for (size_t rank = 0; rank < processes.size(); ++rank)
-    controller.join(int32_t(rank), std::make_shared<Channel>(io, processes[rank].channel), [this, rank](std::string) {
-      processes[rank].closed = true;
-      conclude(rank);
-    });
+    controller.join(int32_t(rank), std::make_shared<Channel>(io, processes[rank].channel, Way::ToController),
+                    [this, rank](const std::string &why) {
+                      processes[rank].closed = true;
+                      processes[rank].why = why;
+                      conclude(rank);
+                    });
   if (setup.control)
     server.emplace(io, *setup.control, controller);
 }
@@ -197,6 +200,8 @@ void Launcher::conclude(size_t rank) {
   else if (WIFSIGNALED(process.status))
     cause = fmt::format("{} was killed by signal {} ({})", title(rank), WTERMSIG(process.status),
                         strsignal(WTERMSIG(process.status)));
+  else if (!controller.mayEnd(int32_t(rank)) && !process.why.empty())
+    cause = fmt::format("lost {}: {}", title(rank), process.why);
   else if (!controller.mayEnd(int32_t(rank)))
     cause = fmt::format("{} ended with exit code {} before the run was over", title(rank), WEXITSTATUS(process.status));
   controller.gone(int32_t(rank), cause);

@@ -247,7 +247,7 @@ void Worker::hear(Message message) {
     return;
   }
   if (type == "text" || type == "swapped")
-    return setup.talk->hear(message);
+    return setup.talk ? setup.talk->hear(message) : channel->refuse(type + ", which only a host hears");
   if (type == "drop") {
     const auto first = message.at("program").get<int64_t>();
     programs.erase(programs.lower_bound(first), programs.lower_bound(first + message.at("count").get<int64_t>()));
@@ -536,7 +536,10 @@ Status runWorker(const WorkerSetup &setup, asio::io_context &io, const std::shar
   Status status;
   try {
     status = worker->run();
-  } catch (const std::exception &error) { // no memory, or a message that lacks something
+  } catch (const nlohmann::json::exception &) {
+    status = Status::run(fmt::format(
+        "{}: a message of the controller lacks something, or has something of the wrong type", setup.identity.name()));
+  } catch (const std::exception &error) { // no memory
     status = Status::run(fmt::format("{}: {}", setup.identity.name(), error.what()));
   }
   worker->conclude(status);

@@ -40,7 +40,7 @@ Bytes written(Session session, const std::vector<Message> &messages) {
       all.insert(all.end(), some.begin(), some.begin() + n);
     return all;
   });
-  auto channel = std::make_shared<Channel>(pair.socket(), std::move(session));
+  auto channel = std::make_shared<Channel>(pair.socket(), Way::ToController, std::move(session));
   for (const Message &message : messages)
     channel->send(message);
   channel->close();
@@ -56,10 +56,10 @@ struct Heard {
 };
 
 /// What a channel makes of these bytes and the end after them.
-Heard hear(Session session, const Bytes &bytes) {
+Heard hear(Session session, const Bytes &bytes, Way way = Way::ToRank) {
   Pair pair;
   Heard heard;
-  auto channel = std::make_shared<Channel>(pair.socket(), std::move(session));
+  auto channel = std::make_shared<Channel>(pair.socket(), way, std::move(session));
   channel->start([&](Message message) { heard.messages.push_back(std::move(message)); },
                  [&](std::string why) { heard.closed = std::move(why); });
   std::thread says([&] {
@@ -142,38 +142,103 @@ Bytes made(const Channel::Header &header, const Bytes &body = {}) {
   return all;
 }
 
-TEST(Channel, EachKindHasItsLimit) {
+constexpr Way kWays[] = {Way::ToController, Way::ToRank, Way::ToRun, Way::ToClient};
+
+TEST(Channel, EachKindHasItsLimitAndGoesItsWays) {
   uint64_t least = UINT64_MAX, most = 0;
   for (uint32_t kind = 0; kind < Channel::kinds().size(); ++kind) {
     const Channel::Kind &of = Channel::kinds()[kind];
     least = std::min(least, of.most);
     most = std::max(most, of.most);
-    Heard heard = hear(sessions().second, made({kind, 0, of.most + 1}));
-    EXPECT_EQ(heard.closed, "it sent a message that is too long: " + std::string(of.type) + " of " +
-                                std::to_string(of.most + 1) + " bytes, at most " + std::to_string(of.most));
-    EXPECT_EQ(hear(sessions().second, made({kind, 0, of.most})).closed, "") << of.type; // and waited for
-    EXPECT_TRUE(heard.messages.empty());
+    EXPECT_NE(of.ways, 0) << of.type;
+    for (const Way way : kWays) {
+      const bool goes = of.ways & uint8_t(way);
+      Heard heard = hear(sessions().second, made({kind, 0, of.most + 1}), way);
+      EXPECT_EQ(heard.closed, goes ? "it sent a message that is too long: " + std::string(of.type) + " of " +
+                                         std::to_string(of.most + 1) + " bytes, at most " + std::to_string(of.most)
+                                   : "it sent a message that it may not send here: " + std::string(of.type));
+      EXPECT_TRUE(heard.messages.empty());
+      if (goes) {
+        EXPECT_EQ(hear(sessions().second, made({kind, 0, of.most}), way).closed, "") << of.type; // and waited for
+      }
+    }
   }
   EXPECT_LT(least, most);
 }
 
+uint32_t kindOf(std::string_view type) {
+  for (uint32_t kind = 0; kind < Channel::kinds().size(); ++kind)
+    if (Channel::kinds()[kind].type == type)
+      return kind;
+  return UINT32_MAX;
+}
+
 TEST(Channel, AMessageIsOfTheKindThatItsHeaderSays) {
-  auto kindOf = [](std::string_view type) {
-    for (uint32_t kind = 0; kind < Channel::kinds().size(); ++kind)
-      if (Channel::kinds()[kind].type == type)
-        return kind;
-    return uint32_t(0);
-  };
   const Bytes body = Message::to_cbor(kPermit);
   EXPECT_EQ(hear(sessions().second, made({kindOf("permit"), 0, body.size()}, body)).messages,
             std::vector<Message>{kPermit});
-  for (uint32_t kind : {kindOf("prepare"), kindOf("other"), uint32_t(Channel::kinds().size()), UINT32_MAX}) {
+  const auto unknown = uint32_t(Channel::kinds().size());
+  for (const auto &[kind, says] : {std::pair(kindOf("prepare"), "a message that cannot be read, prepare of " +
+                                                                    std::to_string(body.size()) + " bytes"),
+                                   {unknown, "a message of unknown kind " + std::to_string(unknown)},
+                                   {UINT32_MAX, "a message of unknown kind 4294967295"}}) {
     Heard heard = hear(sessions().second, made({kind, 0, body.size()}, body));
     EXPECT_TRUE(heard.messages.empty());
-    EXPECT_EQ(heard.closed, "it sent a message that cannot be read");
+    EXPECT_EQ(heard.closed, "it sent " + says);
   }
-  const Bytes noise(100, 0xff);
-  EXPECT_EQ(hear(sessions().second, made({1, 0, noise.size()}, noise)).closed, "it sent a message that cannot be read");
+}
+
+TEST(Channel, WhatCannotBeReadIsNotRead) {
+  const std::string unread = "it sent a message that cannot be read, permit of ";
+  const std::string deep =
+      "it sent a message that is too deep: permit with more than 8 objects and arrays in each other";
+  const auto nested = [](size_t depth) { return Bytes{0xa1, 0x61, 'a'} + Bytes(depth, 0x81) + Bytes{0x00}; };
+  Message eight = kPermit;
+  eight["a"] = Message::parse("[[[[[[[]]]]]]]");
+  EXPECT_EQ(
+      hear(sessions().second, made({kindOf("permit"), 0, Message::to_cbor(eight).size()}, Message::to_cbor(eight)))
+          .messages,
+      std::vector<Message>{eight});
+  for (const auto &[body, says] : {std::pair(Bytes(100, 0xff), unread + "100 bytes"),
+                                   {nested(8), deep},
+                                   {nested(60'000), deep},
+                                   {Bytes(60'000, 0x9f), deep},
+                                   {Bytes{0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, unread + "9 bytes"},
+                                   {Bytes{0xbb, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, unread + "9 bytes"},
+                                   {Bytes{0x7b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, unread + "9 bytes"},
+                                   {Bytes{0x80}, unread + "1 bytes"},
+                                   {Bytes{}, unread + "0 bytes"}}) {
+    Heard heard = hear(sessions().second, made({kindOf("permit"), 0, body.size()}, body));
+    EXPECT_TRUE(heard.messages.empty());
+    EXPECT_EQ(heard.closed, says);
+  }
+}
+
+TEST(Channel, WhoSendsWhatItMayNotIsTold) {
+  for (const auto &[way, kind] :
+       {std::pair(Way::ToController, "permit"), {Way::ToRank, "report"}, {Way::ToRun, "put"}}) {
+    Pair pair;
+    auto channel = std::make_shared<Channel>(pair.socket(), way);
+    std::string closed;
+    channel->start([](const Message &) {}, [&](const std::string &why) { closed = why; });
+    const Channel::Header header{kindOf(kind), 0, 1};
+    ASSERT_EQ(::send(pair.ends[1], &header, sizeof header, 0), ssize_t(sizeof header));
+    asio::io_context io;
+    auto other = std::make_shared<Channel>(io, pair.ends[1],
+                                           way == Way::ToController ? Way::ToRank
+                                           : way == Way::ToRank     ? Way::ToController
+                                                                    : Way::ToClient);
+    std::vector<std::string> told;
+    other->start([&](const Message &message) { told.push_back(message.at("message")); },
+                 [&](const std::string &) { other->close(); });
+    std::thread hears([&] { io.run(); });
+    pair.io.run();
+    hears.join();
+    EXPECT_EQ(closed, std::string("it sent a message that it may not send here: ") + kind);
+    EXPECT_EQ(told,
+              std::vector<std::string>{
+                  std::string("what it was sent ends the connection: a message that it may not send here: ") + kind});
+  }
 }
 
 } // namespace

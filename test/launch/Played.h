@@ -59,9 +59,9 @@ public:
     const auto rank = int32_t(ends.size());
     int pair[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    controller->join(rank, std::make_shared<Channel>(io, pair[0]),
+    controller->join(rank, std::make_shared<Channel>(io, pair[0], Way::ToController),
                      [this, rank](const std::string &why) { controller->gone(rank, why); });
-    ends.push_back(std::make_shared<Channel>(io, pair[1]));
+    ends.push_back(std::make_shared<Channel>(io, pair[1], Way::ToRank));
     ends.back()->start([this, rank](Message m) { said[size_t(rank)].push_back(std::move(m)); },
                        [](const std::string &) {});
   }

@@ -24,7 +24,7 @@ costs: {forward: 5ms, backward: 10ms, optimizer: 1ms, link: {latency: 50us, band
 tensors: {boundary: 64KiB}
 schedule: 1f1b
 """
-PROTOCOL = 7
+PROTOCOL = 8
 CROWD = 10_000 if SOAK else 1_000
 
 

@@ -30,6 +30,9 @@ namespace {
 
 using runtime::Message;
 
+/// For how long a run may say nothing: it has the processors first, and a run that is stopped may go on.
+constexpr std::chrono::minutes kPatience{1};
+
 /// A run, by what it answers at its control socket.
 class Run {
 public:
@@ -38,7 +41,7 @@ public:
   /// Code::Run where there is none (any more), Code::Input where it does not adapt.
   Status look() {
     Message answer;
-    if (Status status = runtime::askControl(path, {{"type", "status"}}, answer); !status.ok())
+    if (Status status = runtime::askControl(path, {{"type", "status"}}, answer, kPatience); !status.ok())
       return status;
     adapt = answer.value("adapt", Message());
     cut = answer.value("cut", Message());
@@ -52,7 +55,7 @@ public:
     if (now == known)
       return {};
     Message answer;
-    Status status = runtime::askControl(path, {{"type", "plan"}}, answer);
+    Status status = runtime::askControl(path, {{"type", "plan"}}, answer, kPatience);
     candidates.clear();
     all.clear();
     for (const Message &each : status.ok() ? answer.at("plans") : Message::array()) {
@@ -89,8 +92,8 @@ public:
     Message answer;
     Status status = plan::writeFile(file, plan.bytes);
     if (status.ok())
-      status = runtime::askControl(path, {{"type", "offer"}, {"path", file}, {"name", plan.name}, {"recuts", recuts}},
-                                   answer);
+      status = runtime::askControl(
+          path, {{"type", "load_for"}, {"path", file}, {"name", plan.name}, {"recuts", recuts}}, answer, kPatience);
     std::filesystem::remove_all(folder, error);
     return status;
   }

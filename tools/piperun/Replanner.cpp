@@ -6,8 +6,8 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <spdlog/spdlog.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -34,33 +34,51 @@ std::string findPipec() {
   return "";
 }
 
-/// Starts a program. What it says on standard output is no result of this one.
-int spawn(const std::vector<std::string> &words, bool verbose, pid_t &child) {
-  std::vector<char *> argv;
-  for (const std::string &word : words)
-    argv.push_back(const_cast<char *>(word.c_str()));
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  if (verbose)
-    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-  else
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP); // Ctrl-C is for the run, whose end is this one's
-  posix_spawnattr_setpgroup(&attributes, 0);
-  const int error = posix_spawn(&child, argv.front(), &actions, &attributes, argv.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  return error;
-}
-
 int waitFor(pid_t child) {
   int how = 0;
   while (::waitpid(child, &how, 0) < 0 && errno == EINTR)
     ;
   return how;
+}
+
+/// The child's side of a fork of a process with threads: only calls that signal handlers may make too. Returns why the
+/// program could not be started.
+int become(char *const *argv, bool verbose, pid_t parent) {
+  ::setpgid(0, 0); // Ctrl-C is for the run, whose end is this one's
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) // it had ended before
+    ::_exit(int(Code::Run));
+  const int out = verbose ? STDERR_FILENO : ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (out >= 0 && ::dup2(out, STDOUT_FILENO) >= 0)
+    ::execv(argv[0], argv);
+  return errno;
+}
+
+/// Starts a program, which ends with the calling thread whatever ends that. What it says on standard output is no
+/// result of this one.
+int spawn(const std::vector<std::string> &words, bool verbose, pid_t &child) {
+  std::vector<char *> argv;
+  for (const std::string &word : words)
+    argv.push_back(const_cast<char *>(word.c_str()));
+  argv.push_back(nullptr);
+  int ends[2]; // through which the child says what was wrong, before it is the program
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return errno;
+  const pid_t parent = ::getpid();
+  child = ::fork();
+  if (child == 0) {
+    const int wrong = become(argv.data(), verbose, parent);
+    const ssize_t written = ::write(ends[1], &wrong, sizeof wrong);
+    ::_exit(written == sizeof wrong ? int(Code::Run) : 127);
+  }
+  int error = child < 0 ? errno : 0;
+  ::close(ends[1]);
+  if (child > 0 && ::read(ends[0], &error, sizeof error) == sizeof error) {
+    waitFor(child);
+    child = -1;
+  }
+  ::close(ends[0]);
+  return error;
 }
 
 Status cannotStart(const std::string &program, int error) {

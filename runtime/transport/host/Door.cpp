@@ -1,5 +1,7 @@
 #include "runtime/transport/host/Door.h"
 
+#include "runtime/transport/host/Socket.h"
+
 #include <fmt/format.h>
 
 namespace pipec::runtime {
@@ -40,6 +42,7 @@ asio::awaitable<void> Door::accept(std::shared_ptr<Door> me) {
     if (me->closed)
       co_return;
     if (!error) {
+      closeOnExec(socket.native_handle());
       if (me->guests.size() >= kGuests)
         me->showOutOldest();
       Place guest =

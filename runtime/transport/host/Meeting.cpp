@@ -1,6 +1,7 @@
 #include "runtime/transport/host/Meeting.h"
 
 #include "runtime/transport/host/Door.h"
+#include "runtime/transport/host/Socket.h"
 
 #include <fmt/format.h>
 #include <future>
@@ -14,13 +15,7 @@ static constexpr auto kAwait = asio::use_awaitable;
 static constexpr std::chrono::milliseconds kRedial{20};
 
 Status listenOnLoopback(tcp::acceptor &acceptor) {
-  std::error_code error;
-  tcp::endpoint endpoint(asio::ip::address_v4::loopback(), 0);
-  acceptor.open(endpoint.protocol(), error);
-  if (!error)
-    acceptor.bind(endpoint, error);
-  if (!error)
-    acceptor.listen(asio::socket_base::max_listen_connections, error);
+  const std::error_code error = listenAt(acceptor, {asio::ip::address_v4::loopback(), 0});
   return error ? Status::run("cannot listen on loopback: " + error.message()) : Status{};
 }
 
@@ -69,8 +64,7 @@ private:
   static asio::awaitable<void> connect(std::shared_ptr<Meeting> me, int32_t peer, tcp::endpoint endpoint) {
     while (!me->finished) {
       tcp::socket socket(me->timer.get_executor());
-      std::error_code error;
-      co_await socket.async_connect(endpoint, asio::redirect_error(kAwait, error));
+      const std::error_code error = co_await connectTo(socket, endpoint);
       if (error) {
         me->finish(Status::run(
             fmt::format("{}: cannot connect to {}: {}", me->self.name(), me->self.nameOf(peer), error.message())));

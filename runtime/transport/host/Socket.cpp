@@ -1,6 +1,7 @@
 #include "runtime/transport/host/Socket.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <linux/filter.h>
 #include <netinet/tcp.h>
@@ -9,6 +10,33 @@
 namespace pipec::runtime {
 
 using asio::ip::tcp;
+
+void closeOnExec(int descriptor) { ::fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
+
+std::error_code listenAt(tcp::acceptor &acceptor, const tcp::endpoint &endpoint, bool reuses) {
+  std::error_code error;
+  acceptor.open(endpoint.protocol(), error);
+  if (error)
+    return error;
+  closeOnExec(acceptor.native_handle());
+  if (reuses)
+    acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error)
+    acceptor.bind(endpoint, error);
+  if (!error)
+    acceptor.listen(asio::socket_base::max_listen_connections, error);
+  return error;
+}
+
+asio::awaitable<std::error_code> connectTo(tcp::socket &socket, tcp::endpoint endpoint) {
+  std::error_code error;
+  socket.open(endpoint.protocol(), error);
+  if (error)
+    co_return error;
+  closeOnExec(socket.native_handle());
+  co_await socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error));
+  co_return error;
+}
 
 // The send buffer's size is left to the system, since a fixed one stalls on delayed acknowledgements. Congestion
 // control is cubic, since one that paces (bbr may be the default) would hold back small messages.

@@ -1,4 +1,4 @@
-// Settings of a socket between processes of a job.
+// How the sockets between processes of a job are made, and their settings.
 #pragma once
 
 #include <asio.hpp>
@@ -7,6 +7,16 @@ namespace pipec::runtime {
 
 /// For how many seconds a peer may be silent on the network before its connection ends with timed_out.
 inline constexpr int kSilence = 3;
+
+/// No program that this process starts inherits the descriptor then. Asio makes sockets without that.
+void closeOnExec(int descriptor);
+
+/// Opens the acceptor and listens there. `reuses`: also where a connection of an earlier run lingers.
+std::error_code listenAt(asio::ip::tcp::acceptor &acceptor, const asio::ip::tcp::endpoint &endpoint,
+                         bool reuses = false);
+
+/// Opens the socket and connects it.
+asio::awaitable<std::error_code> connectTo(asio::ip::tcp::socket &socket, asio::ip::tcp::endpoint endpoint);
 
 /// Sets a socket so that small messages leave at once, and that reading or writing fails if the peer is gone or the
 /// network has been silent for kSilence.
