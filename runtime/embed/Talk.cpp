@@ -2,9 +2,9 @@
 
 namespace pipec::embed {
 
-using runtime::Message;
+using namespace runtime;
 
-void Talk::open(std::function<void(const Message &)> sender) {
+void Talk::open(std::function<void(const Encoded &)> sender) {
   std::lock_guard lock(mutex);
   send = std::move(sender);
   changed.notify_all();
@@ -23,18 +23,25 @@ void Talk::fail() {
   changed.notify_all();
 }
 
-void Talk::hear(const Message &message) {
+void Talk::hear(const messages::Text &text) {
   std::lock_guard lock(mutex);
-  if (const std::string type = message.at("type"); type == "text")
-    texts[message.at("key")] = message.at("text");
-  else if (type == "swapped")
-    swapped = message;
-  else if (message.contains("report"))
-    reported = message.at("report");
+  texts[text.key] = text.text;
   changed.notify_all();
 }
 
-bool Talk::say(const Message &message) {
+void Talk::hear(const messages::Swapped &answer) {
+  std::lock_guard lock(mutex);
+  swapped = answer;
+  changed.notify_all();
+}
+
+void Talk::hear(const messages::Finish &finish) {
+  std::lock_guard lock(mutex);
+  reported = finish.report.value_or("");
+  changed.notify_all();
+}
+
+bool Talk::say(const Encoded &message) {
   if (send)
     send(message);
   return bool(send);
@@ -47,7 +54,7 @@ Status Talk::put(const std::string &key, const std::string &text) {
   if (key.size() + text.size() > kMost)
     return Status::usage("a key and its text have at most 64 KiB");
   std::lock_guard lock(mutex);
-  return say({{"type", "put"}, {"key", key}, {"text", text}}) ? Status{} : unheard();
+  return say(messages::encode(messages::Put{key, text})) ? Status{} : unheard();
 }
 
 std::optional<std::string> Talk::get(const std::string &key, std::chrono::steady_clock::time_point until) {
@@ -60,13 +67,13 @@ std::optional<std::string> Talk::get(const std::string &key, std::chrono::steady
 Status Talk::swap(const std::string &variant, int64_t &from) {
   std::unique_lock lock(mutex);
   swapped.reset();
-  if (!say({{"type", "swap"}, {"variant", variant}}))
+  if (!say(messages::encode(messages::Swap{variant})))
     return unheard();
   changed.wait(lock, [&] { return swapped || failed; });
   if (!swapped)
     return unheard();
-  from = swapped->at("from");
-  return {Code(swapped->at("code").get<int>()), swapped->at("message")};
+  from = swapped->from;
+  return {Code(swapped->code), swapped->message};
 }
 
 std::string Talk::report() const {

@@ -28,18 +28,20 @@ public:
   /// Ends the waits of swap().
   void fail();
 
-  void open(std::function<void(const runtime::Message &)> send) override;
+  void open(std::function<void(const runtime::Encoded &)> send) override;
   void close() override;
-  void hear(const runtime::Message &message) override;
+  void hear(const runtime::messages::Text &text) override;
+  void hear(const runtime::messages::Swapped &answer) override;
+  void hear(const runtime::messages::Finish &finish) override;
 
 private:
-  bool say(const runtime::Message &message);
+  bool say(const runtime::Encoded &message);
 
   mutable std::mutex mutex; // over all of it
   std::condition_variable changed;
-  std::function<void(const runtime::Message &)> send; // empty: nobody hears yet, or any more
+  std::function<void(const runtime::Encoded &)> send; // empty: nobody hears yet, or any more
   std::map<std::string, std::string> texts;
-  std::optional<runtime::Message> swapped;
+  std::optional<runtime::messages::Swapped> swapped;
   std::string reported;
   bool failed = false;
 };

@@ -45,7 +45,7 @@ std::optional<Adaptation::Mode> Adaptation::modeOf(const std::string &name) {
 }
 
 Adaptation::Adaptation(asio::io_context &io, std::shared_ptr<const plan::Plan> running, Conductor &conductor,
-                       const Swaps &swaps, Mode mode, std::function<void(const Message &)> broadcast)
+                       const Swaps &swaps, Mode mode, std::function<void(const Encoded &)> broadcast)
     : io(io), plan(std::move(running)), conductor(conductor), swaps(swaps), broadcast(std::move(broadcast)),
       active(mode), timer(io), thinker(1), decider(variantsOf(*plan)), profiler(plan->variants.size()) {
   asio::post(thinker, [] { yieldToOthers(); });
@@ -121,13 +121,8 @@ void Adaptation::recut(const Recut &recut) {
 
 /// For the trace, here and on rank 0.
 void Adaptation::mark(trace::Decision decision) {
-  broadcast({{"type", "decision"},
-             {"at", decision.at},
-             {"step", decision.step},
-             {"from", decision.from},
-             {"to", decision.to},
-             {"policy", decision.policy},
-             {"why", decision.why}});
+  broadcast(messages::encode(
+      messages::Decision{decision.at, decision.step, decision.from, decision.to, decision.policy, decision.why}));
   marks.push_back(std::move(decision));
 }
 
@@ -158,7 +153,7 @@ void Adaptation::decide(std::function<void()> done) {
   if (thinking) // too late the last time, and still at it
     return release();
   answered.assign(size_t(plan->world()), false);
-  broadcast({{"type", "measure"}, {"round", ++round}});
+  broadcast(messages::encode(messages::Measure{++round}));
   // Most of the time in which the permit must be there.
   timer.expires_after(std::chrono::nanoseconds(horizon() / 1000 * 3 / 4));
   timer.async_wait([this](std::error_code error) {
@@ -174,19 +169,18 @@ void Adaptation::release() {
     std::exchange(then, nullptr)();
 }
 
-void Adaptation::measured(int32_t rank, const Message &message) {
-  for (const adapt::Sample &each : unpackSamples(message.at("samples").get<std::vector<int64_t>>()))
+void Adaptation::measured(int32_t rank, const messages::Measured &message) {
+  for (const adapt::Sample &each : unpackSamples(message.samples))
     if (adapt::isPossible(each, plan->ranks(), plan->shards()))
       collected.add(each);
     else if (!std::exchange(doubted, true))
       spdlog::warn("{} says it has measured what cannot be, from rank {} to {}: such measurements are left out",
                    plan::processName(rank, plan::gridOf(*plan)), each.from, each.to);
-  const auto steps = message.at("steps").get<std::vector<int64_t>>();
-  for (size_t i = 0; i + 2 <= steps.size(); i += 2)
-    ends[steps[i]][rank] = steps[i + 1];
+  for (size_t i = 0; i + 2 <= message.steps.size(); i += 2)
+    ends[message.steps[i]][rank] = message.steps[i + 1];
   while (ends.size() > kMostSteps)
     ends.erase(ends.begin());
-  if (message.at("round").get<int64_t>() != round || answered.empty())
+  if (message.round != round || answered.empty())
     return; // too late for its question; what it says counts the next time
   answered.at(size_t(rank)) = true;
   if (std::find(answered.begin(), answered.end(), false) == answered.end() && then && !thinking)

@@ -31,7 +31,7 @@ public:
 
   /// All outlive this object, which runs on the thread of `io`.
   Adaptation(asio::io_context &io, std::shared_ptr<const plan::Plan> plan, Conductor &conductor, const Swaps &swaps,
-             Mode mode, std::function<void(const Message &)> broadcast);
+             Mode mode, std::function<void(const Encoded &)> broadcast);
   ~Adaptation();
 
   /// `at`: time 0 of the run, in nanoseconds of CLOCK_MONOTONIC.
@@ -44,7 +44,7 @@ public:
   /// Decides about the first step that is not permitted; `done` is called then, or when it is too late for that.
   void decide(std::function<void()> done);
   /// To call with a process's `measured` message.
-  void measured(int32_t rank, const Message &message);
+  void measured(int32_t rank, const messages::Measured &message);
 
   Mode mode() const { return active; }
   void set(Mode mode) { active = mode; }
@@ -100,7 +100,7 @@ private:
   const std::shared_ptr<const plan::Plan> plan;
   Conductor &conductor;
   const Swaps &swaps;
-  const std::function<void(const Message &)> broadcast;
+  const std::function<void(const Encoded &)> broadcast;
   Mode active;
   int64_t startedAt = 0;
   asio::steady_timer timer;

@@ -1,128 +1,16 @@
 // Messages on a stream socket. A message that cannot be understood closes the channel.
 #include "runtime/launch/Channel.h"
 
-#include "runtime/plan/Limits.h"
-
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 
 namespace pipec::runtime {
 
-namespace {
+using namespace messages;
 
-constexpr uint64_t kSmall = 64 << 10, kText = 1 << 20, kAnswer = 16 << 20;
-constexpr uint64_t kRank = 512; // a rank's part of the table
-constexpr uint64_t kPlan = uint64_t(limits::kPlanBytes) + kSmall;
-constexpr uint64_t kEvents = uint64_t(limits::kTraceBytes); // messages with the events of a trace
-constexpr uint64_t kFiles = 256 << 20;                      // names, sizes and hashes of the files of a checkpoint
-
-constexpr uint8_t kToController = uint8_t(Way::ToController), kToRank = uint8_t(Way::ToRank),
-                  kToRun = uint8_t(Way::ToRun), kToClient = uint8_t(Way::ToClient);
-
-constexpr Channel::Kind kKinds[] = {
-    {"listening", kSmall, kToController},
-    {"table", kFiles + kRank *uint64_t(limits::kRanks), kToRank},
-    {"ready", kSmall, kToController},
-    {"start", kSmall, kToRank},
-    {"permit", kSmall, kToRank},
-    {"progress", kSmall, kToController},
-    {"saved", kEvents, kToController},
-    {"report", kEvents, kToController},
-    {"finish", kEvents, kToRank},
-    {"prepare", kPlan, kToRank},
-    {"drop", kSmall, kToRank},
-    {"prepared", kText, kToController},
-    {"stop", kSmall, kToController | kToRun},
-    {"failed", kText, kToController},
-    {"end", kText, kToRank},
-    {"clock", kSmall, kToController | kToRank},
-    {"load", kSmall, kToRun},
-    {"load_for", kSmall, kToRun},
-    {"swap", kSmall, kToController | kToRun},
-    {"status", kSmall, kToRun},
-    {"adapt", kSmall, kToRun},
-    {"plan", kSmall, kToRun},
-    {"done", kPlan, kToClient},
-    {"refused", kAnswer, kToClient},
-    {"alive", kSmall, kToClient},
-    {"measure", kSmall, kToRank},
-    {"measured", kText, kToController},
-    {"decision", kText, kToRank},
-    {"layers", kFiles, kToRank},
-    {"paced", kSmall, kToController},
-    {"waits", kSmall, kToController},
-    {"rest", kSmall, kToRank},
-    {"put", kText, kToController},
-    {"text", kText, kToRank},
-    {"swapped", kText, kToRank},
-    {"finishes", kSmall, kToController},
-    {"underway", kSmall, kToRank},
-    {"offer", kText, kToController},
-    {"offers", kText *uint64_t(limits::kRanks), kToRank},
-};
-
-/// Looks at a message without keeping any of it: how deep it is, and whether it promises more than comes.
-class Depth final : public nlohmann::json_sax<Message> {
-public:
-  explicit Depth(size_t bytes) : bytes(bytes) {}
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t &) override { return true; }
-  bool string(string_t &) override { return true; }
-  bool binary(binary_t &) override { return true; }
-  bool key(string_t &) override { return true; }
-  bool start_object(size_t size) override { return enter(size); }
-  bool start_array(size_t size) override { return enter(size); }
-  bool end_object() override { return leave(); }
-  bool end_array() override { return leave(); }
-  bool parse_error(size_t, const std::string &, const nlohmann::json::exception &) override { return false; }
-
-  bool tooDeep() const { return depth > Channel::kDepth; }
-
-private:
-  bool enter(size_t size) { return ++depth <= Channel::kDepth && (size == size_t(-1) || size <= bytes); }
-  bool leave() {
-    --depth;
-    return true;
-  }
-  const size_t bytes;
-  int depth = 0;
-};
-
-uint32_t kindOf(const Message &message) {
-  const std::string type = message.value("type", "");
-  for (uint32_t kind = 0; kind < std::size(kKinds); ++kind)
-    if (kKinds[kind].type == type)
-      return kind;
-  return uint32_t(std::size(kKinds));
-}
-
-/// What is wrong with a message of these bytes; nothing: `message` is it.
-std::string decode(uint32_t kind, const std::vector<uint8_t> &bytes, Message &message) {
-  const std::string unread =
-      fmt::format("a message that cannot be read, {} of {} bytes", kKinds[kind].type, bytes.size());
-  try {
-    Depth depth(bytes.size());
-    if (!Message::sax_parse(bytes, &depth, Message::input_format_t::cbor))
-      return depth.tooDeep()
-                 ? fmt::format("a message that is too deep: {} with more than {} objects and arrays in each other",
-                               kKinds[kind].type, Channel::kDepth)
-                 : unread;
-    message = Message::from_cbor(bytes, true, false);
-    return message.is_object() && kindOf(message) == kind ? "" : unread;
-  } catch (const nlohmann::json::exception &) {
-    return unread;
-  }
-}
-
-} // namespace
-
-std::span<const Channel::Kind> Channel::kinds() { return kKinds; }
-
-void Channel::start(std::function<void(Message)> message, std::function<void(std::string)> closed) {
+void Channel::start(Way way, Raw message, std::function<void(std::string)> closed) {
+  hears = way;
   onMessage = std::move(message);
   onClosed = std::move(closed);
   asio::co_spawn(socket.get_executor(), read(shared_from_this()), asio::detached);
@@ -131,6 +19,8 @@ void Channel::start(std::function<void(Message)> message, std::function<void(std
 // The parameter keeps the object alive.
 asio::awaitable<void> Channel::read(std::shared_ptr<Channel> me) {
   std::string why = co_await me->readAll();
+  if (!me->overrun.empty())
+    why = me->overrun;
   const bool wrong = !me->ended && !why.empty();
   if (wrong)
     me->sayWhy(why);
@@ -142,12 +32,12 @@ asio::awaitable<void> Channel::read(std::shared_ptr<Channel> me) {
 /// Tells the other end why the connection ends.
 void Channel::sayWhy(const std::string &why) {
   const std::string text = "what it was sent ends the connection: " + why;
-  if (hears == Way::ToController)
-    send({{"type", "end"}, {"message", text}});
-  else if (hears == Way::ToRank)
-    send({{"type", "failed"}, {"message", text}});
-  else if (hears == Way::ToRun)
-    send({{"type", "refused"}, {"code", int(Code::Usage)}, {"message", text}});
+  if (hears == ToController)
+    send(End{text});
+  else if (hears == ToRank)
+    send(Failed{text});
+  else if (hears == ToRun)
+    send(Refused{int(Code::Usage), text});
   discarding = true;
   close();
 }
@@ -171,14 +61,14 @@ asio::awaitable<void> Channel::discard() {
 /// just closed, that is nothing too, and `ended` is set.
 asio::awaitable<std::string> Channel::readSealed(std::vector<uint8_t> &bytes, size_t size) {
   const size_t have = bytes.size();
-  bytes.resize(have + size + session.in.extra());
+  bytes.resize(have + size + in.extra());
   std::error_code error;
   co_await asio::async_read(socket, asio::buffer(bytes.data() + have, bytes.size() - have),
                             asio::redirect_error(asio::use_awaitable, error));
   ended = bool(error);
   if (error)
     co_return error == asio::error::eof || closing ? "" : error.message();
-  ended = !session.in.open(std::span(bytes).subspan(have));
+  ended = !in.open(std::span(bytes).subspan(have));
   if (ended) // it is not the other end that says this
     co_return "what it sent was changed, repeated or left out on the way";
   bytes.resize(have + size);
@@ -193,74 +83,47 @@ asio::awaitable<std::string> Channel::readAll() {
       co_return wrong;
     Header header;
     std::memcpy(&header, bytes.data(), sizeof header);
-    if (header.kind >= std::size(kKinds))
+    if (header.kind >= kKinds.size())
       co_return fmt::format("a message of unknown kind {}", header.kind);
     const Kind &kind = kKinds[header.kind];
-    if (!(kind.ways & uint8_t(hears)))
-      co_return fmt::format("a message that it may not send here: {}", kind.type);
+    if (!(kind.ways & hears))
+      co_return wrongIn(kind.name, "it may not send here");
     if (header.size > kind.most)
-      co_return fmt::format("a message that is too long: {} of {} bytes, at most {}", kind.type, header.size,
-                            kind.most);
+      co_return wrongIn(kind.name, fmt::format("is too long, {} bytes of at most {}", header.size, kind.most));
     bytes.clear();
     while (bytes.size() < header.size) { // memory grows with what comes, not with what the header promises
-      wrong = co_await readSealed(bytes, std::min<uint64_t>(header.size - bytes.size(), kPiece));
+      wrong = co_await readSealed(bytes, std::min<uint64_t>(header.size - bytes.size(), Outbox::kPiece));
       if (ended || !wrong.empty())
         co_return wrong;
     }
-    Message message;
-    if (wrong = decode(header.kind, bytes, message); !wrong.empty())
+    if (wrong = onMessage(header.kind, bytes); !wrong.empty())
       co_return wrong;
-    try {
-      onMessage(std::move(message));
-    } catch (const nlohmann::json::exception &) {
-      co_return fmt::format("a message that lacks something, or has something of the wrong type: {}", kind.type);
-    }
     if (!refused.empty())
       co_return refused;
   }
 }
 
-Channel::Encoded Channel::encode(const Message &message) {
-  auto body = std::make_shared<Body>();
-  body->bytes = Message::to_cbor(message);
-  body->header = {kindOf(message), 0, body->bytes.size()};
-  return body;
-}
-
 void Channel::send(Encoded message, std::function<void()> sent) {
   asio::post(socket.get_executor(),
-             [me = shared_from_this(), body = std::move(message), sent = std::move(sent)]() mutable {
+             [me = shared_from_this(), message = std::move(message), sent = std::move(sent)]() mutable {
                if (me->closing)
-                 return;
-               me->outbox.push_back({std::move(body), std::move(sent)});
+                 return sent ? sent() : void();
+               const auto *header = reinterpret_cast<const uint8_t *>(&message->header);
+               std::shared_ptr<const Bytes> body(message, &message->bytes);
+               if (!me->outbox.push({header, sizeof message->header}, std::move(body), {}, std::move(sent))) {
+                 me->overrun = "it does not read what it is sent";
+                 return me->hangUp();
+               }
                if (me->outbox.size() == 1)
                  me->writeNext();
              });
 }
 
-void Channel::appendSealed(const void *text, size_t size) {
-  const size_t at = piece.size();
-  piece.resize(at + size + session.out.extra());
-  std::memcpy(piece.data() + at, text, size);
-  session.out.close(std::span(piece).subspan(at));
-}
-
 void Channel::writeNext() {
-  Outgoing &next = outbox.front();
-  const Body &body = *next.body;
-  piece.clear();
-  if (next.written == 0)
-    appendSealed(&body.header, sizeof body.header);
-  const size_t size = std::min(body.bytes.size() - next.written, kPiece);
-  appendSealed(body.bytes.data() + next.written, size);
-  next.written += size;
-  asio::async_write(socket, asio::buffer(piece), [me = shared_from_this()](std::error_code error, size_t) {
-    if (Outgoing &last = me->outbox.front(); !error && last.written < last.body->bytes.size())
-      return me->writeNext();
-    std::function<void()> sent = std::move(me->outbox.front().sent);
-    me->outbox.pop_front();
-    if (sent)
-      sent();
+  asio::async_write(socket, outbox.next(), [me = shared_from_this()](std::error_code error, size_t) {
+    const std::optional<Outbox::Written> written = error ? me->outbox.giveUp() : me->outbox.wrote();
+    if (written && *written)
+      (*written)();
     if (!me->outbox.empty())
       me->writeNext();
     else if (me->closing)

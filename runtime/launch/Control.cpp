@@ -146,11 +146,11 @@ bool ControlServer::showOutOldest() {
 
 void ControlServer::admit(int descriptor) {
   const Asker client = clients.emplace_back(std::make_shared<Client>());
-  client->channel = std::make_shared<Channel>(io, descriptor, Way::ToRun);
-  client->channel->start(
-      [this, weak = std::weak_ptr(client)](const Message &message) {
-        if (const Asker self = weak.lock())
-          hear(self, message);
+  client->channel = std::make_shared<Channel>(io, descriptor, kBacklog);
+  client->channel->start<messages::ToRun>(
+      [this, weak = std::weak_ptr(client)](auto &&request) {
+        if (const Asker self = weak.lock(); self && begin(self))
+          hear(self, request);
       },
       [this, weak = std::weak_ptr(client)](const std::string &) {
         if (const Asker self = weak.lock())
@@ -158,12 +158,24 @@ void ControlServer::admit(int descriptor) {
       });
 }
 
-void ControlServer::answer(const Asker &client, const Message &message) {
-  client->channel->send(message, [client] { client->asks = false; });
+bool ControlServer::begin(const Asker &client) {
+  if (client->asks || client->unread) {
+    client->channel->refuse("a request before the last was answered");
+    return false;
+  }
+  client->asks = true;
+  beat();
+  return true;
+}
+
+void ControlServer::deliver(const Asker &client, const Encoded &said) {
+  client->asks = false;
+  client->unread = true;
+  client->channel->send(said, [client] { client->unread = false; });
 }
 
 void ControlServer::refuse(const Asker &client, const Status &status) {
-  answer(client, {{"type", "refused"}, {"code", int(status.code)}, {"message", status.message}});
+  deliver(client, messages::encode(messages::Refused{int(status.code), status.message}));
 }
 
 /// Tells those who wait for an answer that the run is there.
@@ -178,93 +190,84 @@ void ControlServer::beat() {
     beating = false;
     for (const Asker &each : clients)
       if (each->asks && !std::exchange(each->beats, true))
-        each->channel->send({{"type", "alive"}}, [each] { each->beats = false; });
+        each->channel->send(messages::Alive{}, [each] { each->beats = false; });
     beat();
   });
 }
 
-void ControlServer::hear(const Asker &client, const Message &message) {
-  if (std::exchange(client->asks, true))
-    return client->channel->refuse("a request before the last was answered");
-  beat();
-  std::string type = message.value("type", "");
-  auto done = [this, client](const Status &status, std::optional<Epoch> epoch) {
-    if (!status.ok() || !epoch)
-      return refuse(client, status);
-    answer(client, {{"type", "done"},
-                    {"epoch", epoch->epoch},
-                    {"epoch_from", epoch->from},
-                    {"running", controller.swaps().nameOf(epoch->program)}});
-  };
-  Adaptation *adaptation = controller.adaptation();
-  if (type == "swap") {
-    if (adaptation && adaptation->mode() != Adaptation::Mode::Off) // a swap by hand stays
-      adaptation->set(Adaptation::Mode::Observe);
-    controller.swaps().swap(message.value("variant", ""), done);
-  } else if (type == "adapt") {
-    adapt(client, message.value("mode", ""));
-  } else if (type == "load_for") {
-    if (!adaptation)
-      return refuse(client, Status::input(kAdaptsNot));
-    const bool recuts = message.value("recuts", false);
-    if (recuts && !controller.keepsCut().empty())
-      return refuse(client, Status::input("layers cannot move: " + controller.keepsCut()));
-    const auto use = recuts ? &Swaps::recut : &Swaps::offer;
-    (controller.swaps().*use)(message.value("path", ""), message.value("name", ""),
-                              [this, client](const Status &status, auto) {
-                                if (!status.ok())
-                                  return refuse(client, status);
-                                answer(client, {{"type", "done"}, {"adapt", controller.adaptation()->status()}});
-                              });
-  } else if (type == "plan") {
-    plans(client);
-  } else if (type == "load") {
-    controller.swaps().load(message.value("path", ""), done);
-  } else if (type == "stop") {
-    controller.stop("stop", [this, client](const Status &status) {
-      if (!status.ok())
-        return refuse(client, status);
-      answer(client, {{"type", "done"}, {"code", int(status.code)}, {"message", status.message}});
-    });
-  } else if (type == "status") {
-    Message status = controller.status();
-    status["type"] = "done";
-    answer(client, status);
-  }
+/// Of a swap that all have agreed to, or not.
+void ControlServer::conclude(const Asker &client, const Status &status, const std::optional<Epoch> &epoch) {
+  if (!status.ok() || !epoch)
+    return refuse(client, status);
+  answer(
+      client,
+      {{"epoch", epoch->epoch}, {"epoch_from", epoch->from}, {"running", controller.swaps().nameOf(epoch->program)}});
 }
 
-void ControlServer::adapt(const Asker &client, const std::string &name) {
+void ControlServer::hear(const Asker &client, const messages::Swap &request) {
   Adaptation *adaptation = controller.adaptation();
-  const std::optional<Adaptation::Mode> mode = Adaptation::modeOf(name);
-  Status status;
+  if (adaptation && adaptation->mode() != Adaptation::Mode::Off) // a swap by hand stays
+    adaptation->set(Adaptation::Mode::Observe);
+  controller.swaps().swap(request.variant,
+                          [this, client](const Status &status, auto epoch) { conclude(client, status, epoch); });
+}
+
+void ControlServer::hear(const Asker &client, const messages::Load &request) {
+  controller.swaps().load(request.path,
+                          [this, client](const Status &status, auto epoch) { conclude(client, status, epoch); });
+}
+
+void ControlServer::hear(const Asker &client, const messages::LoadFor &request) {
+  if (!controller.adaptation())
+    return refuse(client, Status::input(kAdaptsNot));
+  if (request.recuts && !controller.keepsCut().empty())
+    return refuse(client, Status::input("layers cannot move: " + controller.keepsCut()));
+  const auto use = request.recuts ? &Swaps::recut : &Swaps::offer;
+  (controller.swaps().*use)(request.path, request.name, [this, client](const Status &status, auto) {
+    if (!status.ok())
+      return refuse(client, status);
+    answer(client, {{"adapt", controller.adaptation()->status()}});
+  });
+}
+
+void ControlServer::hear(const Asker &client, const messages::Adapt &request) {
+  Adaptation *adaptation = controller.adaptation();
+  const std::optional<Adaptation::Mode> mode = Adaptation::modeOf(request.mode);
   if (!adaptation)
-    status = Status::input(kAdaptsNot);
-  else if (!mode || *mode == Adaptation::Mode::Profile)
-    status = Status::usage(fmt::format("adapt: expected on, observe or off, found \"{}\"", name));
-  if (!status.ok())
-    return refuse(client, status);
+    return refuse(client, Status::input(kAdaptsNot));
+  if (!mode || *mode == Adaptation::Mode::Profile)
+    return refuse(client, Status::usage(fmt::format("adapt: expected on, observe or off, found \"{}\"", request.mode)));
   adaptation->set(*mode);
-  Message now = controller.status();
-  now["type"] = "done";
-  answer(client, now);
+  answer(client, controller.status());
+}
+
+void ControlServer::hear(const Asker &client, const messages::AskStatus &) { answer(client, controller.status()); }
+
+void ControlServer::hear(const Asker &client, const messages::Stop &) {
+  controller.stop("stop", [this, client](const Status &status) {
+    if (!status.ok())
+      return refuse(client, status);
+    answer(client, {{"code", int(status.code)}, {"message", status.message}});
+  });
 }
 
 /// Writing a large plan takes a while, for which permits do not wait.
-void ControlServer::plans(const Asker &client) {
+void ControlServer::hear(const Asker &client, const messages::AskPlan &) {
   if (!writer)
     writer.emplace(1);
   const Adaptation *adaptation = controller.adaptation();
   auto all = adaptation ? adaptation->plans() : Adaptation::Named{{"", controller.plan()}};
   asio::post(*writer, [this, client, all = std::move(all)] {
     lowerPriority();
-    Message written{{"type", "done"}, {"plans", Message::array()}};
+    Message written{{"plans", Message::array()}};
     for (const auto &[name, plan] : all)
       written["plans"].push_back({{"name", name}, {"plan", Message::binary(plan::encode(*plan))}});
-    answer(client, written);
+    asio::post(io,
+               [this, client, said = messages::encode(messages::Done{std::move(written)})] { deliver(client, said); });
   });
 }
 
-Status askControl(const std::string &path, const Message &request, Message &answer,
+Status askControl(const std::string &path, const Encoded &request, Message &answer,
                   std::chrono::milliseconds patience) {
   sockaddr_un address;
   Status status = addressOf(path, address);
@@ -281,7 +284,7 @@ Status askControl(const std::string &path, const Message &request, Message &answ
     return Status::run(fmt::format("no run listens at {}: {}", path, std::strerror(errno)));
   asio::io_context io;
   asio::steady_timer timer(io);
-  auto channel = std::make_shared<Channel>(io, descriptor, Way::ToClient);
+  auto channel = std::make_shared<Channel>(io, descriptor);
   status = Status::run("the run ended before it answered");
   const auto await = [&] {
     timer.expires_after(patience);
@@ -292,22 +295,27 @@ Status askControl(const std::string &path, const Message &request, Message &answ
       channel->drop();
     });
   };
-  channel->start(
-      [&](Message message) {
-        if (message.at("type") == "alive")
-          return await();
-        timer.cancel();
-        status = message.at("type") == "done"
-                     ? Status()
-                     : Status{Code(message.value("code", int(Code::Run))), message.value("message", "")};
-        answer = std::move(message);
-        channel->close();
-      },
-      [&](const std::string &why) {
-        timer.cancel();
-        if (!why.empty())
-          status = Status::run(fmt::format("the run at {} ended before it answered: {}", path, why));
-      });
+  const auto conclude = [&](Status said) {
+    timer.cancel();
+    status = std::move(said);
+    channel->close();
+  };
+  struct Answers {
+    std::function<void()> wait;
+    std::function<void(Status)> end;
+    Message &answer;
+    void operator()(messages::Alive &&) { wait(); }
+    void operator()(messages::Refused &&refused) { end({Code(refused.code), refused.message}); }
+    void operator()(messages::Done &&done) {
+      answer = std::move(done.answer);
+      end({});
+    }
+  };
+  channel->start<messages::ToClient>(Answers{await, conclude, answer}, [&](const std::string &why) {
+    timer.cancel();
+    if (!why.empty())
+      status = Status::run(fmt::format("the run at {} ended before it answered: {}", path, why));
+  });
   channel->send(request);
   await();
   io.run();

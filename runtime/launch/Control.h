@@ -36,6 +36,8 @@ public:
   /// would be left, which a checkpoint needs.
   static constexpr size_t kClients = 64;
   static constexpr int kReserved = 16;
+  /// Of what waits for a client behind an answer.
+  static constexpr uint64_t kBacklog = 1 << 20;
   /// While a request takes longer than that, its client hears again and again that the run is there.
   static constexpr std::chrono::milliseconds kBeat{500};
 
@@ -45,8 +47,9 @@ public:
 private:
   struct Client {
     std::shared_ptr<Channel> channel;
-    bool asks = false;  // its request is not answered, or the answer has not left
-    bool beats = false; // a message that the run is there has not left
+    bool asks = false;   // its request is not answered
+    bool unread = false; // the answer has not left
+    bool beats = false;  // a message that the run is there has not left
   };
   using Asker = std::shared_ptr<Client>;
 
@@ -54,11 +57,18 @@ private:
   bool isFull() const;
   bool showOutOldest();
   void admit(int descriptor);
-  void hear(const Asker &client, const Message &message);
-  void answer(const Asker &client, const Message &message);
+  void hear(const Asker &client, const messages::Swap &request);
+  void hear(const Asker &client, const messages::Load &request);
+  void hear(const Asker &client, const messages::LoadFor &request);
+  void hear(const Asker &client, const messages::Adapt &request);
+  void hear(const Asker &client, const messages::AskPlan &request);
+  void hear(const Asker &client, const messages::AskStatus &request);
+  void hear(const Asker &client, const messages::Stop &request);
+  bool begin(const Asker &client);
+  void deliver(const Asker &client, const Encoded &said);
+  void answer(const Asker &client, Message said) { deliver(client, messages::encode(messages::Done{std::move(said)})); }
   void refuse(const Asker &client, const Status &status);
-  void adapt(const Asker &client, const std::string &name);
-  void plans(const Asker &client);
+  void conclude(const Asker &client, const Status &status, const std::optional<Epoch> &epoch);
   void beat();
 
   asio::io_context &io;
@@ -74,8 +84,8 @@ private:
 
 /// Sends a request to the run at `path` and waits for its answer. The status is the answer's: ok only once all
 /// processes have agreed. Code::Run if the run says nothing for as long as `patience`, also where it listens.
-/// `answer` becomes the whole message.
-Status askControl(const std::string &path, const Message &request, Message &answer,
+/// `answer`: what Done has.
+Status askControl(const std::string &path, const Encoded &request, Message &answer,
                   std::chrono::milliseconds patience = std::chrono::seconds(5));
 
 } // namespace pipec::runtime

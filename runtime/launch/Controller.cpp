@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <numeric>
 #include <spdlog/spdlog.h>
 #include <utility>
 
@@ -75,11 +76,7 @@ Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
   run.first = run.reached = setup.resume ? setup.resume->step : 0;
   run.ranks.resize(members.size());
   Swaps::Links links;
-  links.broadcast = [this](const Channel::Encoded &message) {
-    for (Member &member : members)
-      if (!member.gone)
-        member.channel->send(message);
-  };
+  links.broadcast = [this](const Encoded &message) { broadcast(message); };
   links.advance = [this] { advance(); };
   links.title = this->owner.title;
   links.loaded = [this](int64_t program, const std::shared_ptr<const plan::Plan> &loaded) {
@@ -103,14 +100,15 @@ Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
     jobLevel.emplace(working, setup.plan->variants.front().slowDown);
   if (setup.adapt)
     adapting = std::make_unique<Adaptation>(io, setup.plan, conductor, *swapper, *setup.adapt,
-                                            [this](const Message &message) { broadcast(message); });
+                                            [this](const Encoded &message) { broadcast(message); });
   asio::co_spawn(io, awaitMeeting(), asio::detached);
 }
 
 void Controller::join(int32_t rank, std::shared_ptr<Channel> channel, std::function<void(std::string)> closed) {
   members[size_t(rank)].channel = channel;
-  channel->start([this, rank](const Message &message) { hear(rank, message); }, std::move(closed));
-  for (const Message &text : early)
+  channel->start<messages::ToController>([this, rank](auto &&message) { hear(rank, std::move(message)); },
+                                         std::move(closed));
+  for (const Encoded &text : early)
     channel->send(text);
   if (allJoined())
     early.clear();
@@ -128,20 +126,19 @@ bool Controller::allGone() const {
   return all([](const Member &m) { return m.gone; });
 }
 
-void Controller::broadcast(const Message &message) {
-  Channel::Encoded encoded = Channel::encode(message);
+void Controller::broadcast(const Encoded &message) {
   for (Member &member : members)
     if (member.channel && !member.gone)
-      member.channel->send(encoded);
+      member.channel->send(message);
 }
 
 /// The ranks that have not come; once all have, those that have not offered what others wait for, or are not ready.
 std::string Controller::missing() const {
-  bool came = all([](const Member &m) { return !m.endpoint.is_null(); });
-  bool offer = !all([](const Member &m) { return m.offer.is_null(); });
+  bool came = all([](const Member &m) { return m.endpoint.has_value(); });
+  bool offer = !all([](const Member &m) { return !m.offer; });
   std::string text;
   for (size_t rank = 0; rank < members.size(); ++rank)
-    if (offer ? members[rank].offer.is_null() : came ? !members[rank].ready : members[rank].endpoint.is_null())
+    if (offer ? !members[rank].offer : came ? !members[rank].ready : !members[rank].endpoint)
       text += (text.empty() ? "" : ", ") + owner.title(int32_t(rank));
   return text;
 }
@@ -155,7 +152,7 @@ asio::awaitable<void> Controller::awaitMeeting() {
   bool met = false;
   std::error_code error;
   while (!error && !started && !failing()) {
-    if (!met && setup.options.hosted() && all([](const Member &m) { return !m.endpoint.is_null(); })) {
+    if (!met && setup.options.hosted() && all([](const Member &m) { return m.endpoint.has_value(); })) {
       met = true;
       most = setup.options.idle;
       begin = std::chrono::steady_clock::now();
@@ -187,93 +184,117 @@ void Controller::awaitProgress(const char *what, bool (*done)(const Member &)) {
   });
 }
 
-void Controller::hear(int32_t rank, const Message &message) {
-  Member &member = members[size_t(rank)];
-  std::string type = message.value("type", "");
-  if (type == "listening") {
-    listening(member, message);
-  } else if (type == "clock") {
-    member.channel->send({{"type", "clock"}, {"now", Clock::monotonic()}});
-  } else if (type == "offer") {
-    offered(member, message);
-  } else if (type == "ready") {
-    member.ready = true;
-    if (all([](const Member &m) { return m.ready; }) && !failing())
-      begin();
-  } else if (type == "progress") {
-    if (const int64_t step = message.at("step"); step > run.reached) {
-      run.reached = step;
-      if (owner.progressed)
-        owner.progressed(step);
-    }
-    if (message.contains("needs")) {
-      begins(rank, message.at("needs"));
-      needed(message.at("needs"));
-    }
-  } else if ((type == "put" || type == "swap" || type == "finishes") && !setup.options.hosted()) {
-    member.channel->refuse(type + ", which only a host says");
-  } else if (type == "put") {
-    const Message text{{"type", "text"}, {"key", message.at("key")}, {"text", message.at("text")}};
-    broadcast(text);
-    if (!allJoined())
-      early.push_back(text);
-  } else if (type == "swap") {
-    swapper->agree(message.at("variant"), [channel = member.channel](const Status &status, int64_t from) {
-      channel->send({{"type", "swapped"}, {"code", int(status.code)}, {"message", status.message}, {"from", from}});
-    });
-  } else if (type == "finishes") {
-    finishes(rank, message.at("step"));
-  } else if (type == "measured") {
-    if (adapting)
-      adapting->measured(rank, message);
-  } else if (type == "paced") {
-    paced(message);
-  } else if (type == "prepared") {
-    swapper->answered(rank, message);
-  } else if (type == "saved") {
-    saved(rank, message);
-  } else if (type == "waits") {
-    member.waits = true;
-    endWaits();
-  } else if (type == "report") {
-    reported(rank, message);
-  } else if (type == "stop") {
-    stop(message.value("why", "stop"));
-  } else if (type == "failed") {
-    member.failed = true;
-    fail(message.value("message", ""), false);
-  }
+/// "it sent a report before the start"
+bool Controller::refuses(int32_t rank, bool wrong, const char *what) {
+  if (wrong)
+    memberOf(rank).channel->refuse(what);
+  return wrong;
 }
 
-void Controller::paced(const Message &message) {
-  if (!jobLevel)
+void Controller::hear(int32_t rank, const messages::Listening &message) {
+  Member &member = memberOf(rank);
+  std::error_code error;
+  asio::ip::make_address(message.address, error);
+  if (refuses(rank, error || member.endpoint, "an address to listen at that is none, or a second one"))
     return;
-  if (const std::optional<int> level = jobLevel->heard(message.at("solo"), message.at("filled"))) {
-    spdlog::info("background jobs may fill {:.1f} % of their windows", *level / 10.0);
-  }
+  member.endpoint = messages::Endpoint{message.address, message.port};
+  if (!all([](const Member &m) { return m.endpoint.has_value(); }))
+    return;
+  messages::Table table{run.first, bootId(), {}, setup.resume};
+  for (const Member &m : members)
+    table.endpoints.push_back(*m.endpoint);
+  broadcast(table);
+}
+
+void Controller::hear(int32_t rank, const messages::Clock &message) {
+  if (!refuses(rank, message.now.has_value(), "a time where it may only ask for one"))
+    memberOf(rank).channel->send(messages::Clock{Clock::monotonic()});
 }
 
 /// Tells every process what all have offered, once all have.
-void Controller::offered(Member &member, const Message &message) {
-  member.offer = message.at("offer");
-  if (!all([](const Member &m) { return !m.offer.is_null(); }))
+void Controller::hear(int32_t rank, messages::Offer message) {
+  if (refuses(rank, std::exchange(memberOf(rank).offered, true), "a second offer"))
     return;
-  Message offers{{"type", "offers"}, {"offers", Message::array()}};
-  for (Member &m : members)
-    offers["offers"].push_back(std::move(m.offer));
-  broadcast(offers); // none is left here
+  memberOf(rank).offer = std::move(message.offer);
+  if (!all([](const Member &m) { return m.offer.has_value(); }))
+    return;
+  messages::Offers offers;
+  for (Member &m : members) {
+    offers.offers.push_back(std::move(*m.offer));
+    m.offer.reset();
+  }
+  broadcast(offers);
 }
 
-void Controller::listening(Member &member, const Message &message) {
-  member.endpoint = {{"address", message.at("address")}, {"port", message.at("port")}};
-  if (!all([](const Member &m) { return !m.endpoint.is_null(); }))
+void Controller::hear(int32_t rank, const messages::Ready &) {
+  Member &member = memberOf(rank);
+  if (refuses(rank, !member.endpoint || std::exchange(member.ready, true), "ready before it listens, or twice"))
     return;
-  Message table{{"type", "table"}, {"first", run.first}, {"boot", bootId()}, {"endpoints", Message::array()}};
-  for (const Member &m : members)
-    table["endpoints"].push_back(m.endpoint);
-  if (setup.resume)
-    table["checkpoint"] = *setup.resume;
-  broadcast(table);
+  if (all([](const Member &m) { return m.ready; }) && !failing())
+    begin();
+}
+
+void Controller::hear(int32_t rank, const messages::Progress &message) {
+  const bool right = isStep(message.step) && isStep(message.needs.value_or(run.first));
+  if (refuses(rank, !right, "progress to a step that the run does not have"))
+    return;
+  if (message.step > run.reached) {
+    run.reached = message.step;
+    if (owner.progressed)
+      owner.progressed(message.step);
+  }
+  if (message.needs) {
+    begins(rank, *message.needs);
+    needed(*message.needs);
+  }
+}
+
+void Controller::hear(int32_t rank, const messages::Put &message) {
+  if (refuses(rank, !setup.options.hosted(), "a text, which only a host says"))
+    return;
+  const Encoded text = messages::encode(messages::Text{message.key, message.text});
+  broadcast(text);
+  if (!allJoined())
+    early.push_back(text);
+}
+
+void Controller::hear(int32_t rank, const messages::Swap &message) {
+  if (refuses(rank, !setup.options.hosted(), "a swap, which only a host asks for"))
+    return;
+  swapper->agree(message.variant, [channel = memberOf(rank).channel](const Status &status, int64_t from) {
+    channel->send(messages::Swapped{int(status.code), status.message, from});
+  });
+}
+
+void Controller::hear(int32_t rank, const messages::Measured &message) {
+  if (adapting)
+    adapting->measured(rank, message);
+}
+
+void Controller::hear(int32_t rank, const messages::Prepared &message) {
+  const bool right = message.code >= int(Code::Ok) && message.code <= int(Code::Run);
+  if (!refuses(rank, !right, "an answer with a code that is none"))
+    swapper->answered(rank, message);
+}
+
+void Controller::hear(int32_t rank, const messages::Waits &) {
+  memberOf(rank).waits = true;
+  endWaits();
+}
+
+void Controller::hear(int32_t, const messages::Stop &message) { stop(message.why.value_or("stop")); }
+
+void Controller::hear(int32_t rank, const messages::Failed &message) {
+  memberOf(rank).failed = true;
+  fail(message.message, false);
+}
+
+void Controller::hear(int32_t rank, const messages::Paced &message) {
+  if (refuses(rank, message.solo < 0 || message.filled < 0, "a time below zero") || !jobLevel)
+    return;
+  if (const std::optional<int> level = jobLevel->heard(message.solo, message.filled)) {
+    spdlog::info("background jobs may fill {:.1f} % of their windows", *level / 10.0);
+  }
 }
 
 /// Lets all ranks start at one instant, far enough ahead that the message reaches them before.
@@ -288,7 +309,7 @@ void Controller::begin() {
   if (adapting)
     adapting->start(at);
   int64_t since1970 = std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
-  broadcast({{"type", "start"}, {"at", at}, {"since_1970", since1970 + at - Clock::monotonic()}});
+  broadcast(messages::Start{at, since1970 + at - Clock::monotonic()});
   advance();
   swapper->start();
   if (owner.started)
@@ -319,12 +340,15 @@ void Controller::begins(int32_t rank, int64_t step) {
   compareEnds();
   if (!savesBefore(step, run.first, setup.options.savesEvery()) &&
       std::ranges::all_of(members, [&](const Member &m) { return m.begun >= step; }))
-    broadcast({{"type", "underway"}, {"step", step}});
+    broadcast(messages::Underway{step});
 }
 
 /// The run ends once all say so, all behind the same step.
-void Controller::finishes(int32_t rank, int64_t step) {
-  members[size_t(rank)].end = step;
+void Controller::hear(int32_t rank, const messages::Finishes &message) {
+  if (refuses(rank, !setup.options.hosted() || !isStep(message.step),
+              "an end, which only a host says, in a step of the run"))
+    return;
+  memberOf(rank).end = message.step;
   if (!compareEnds() || !all([](const Member &m) { return m.end >= 0; }))
     return;
   conductor.stop();
@@ -350,13 +374,9 @@ void Controller::advance() {
   if (!started || failing())
     return;
   for (const Grant &grant : conductor.grants()) {
-    Message permit{{"type", "permit"},
-                   {"until", grant.until},
-                   {"epoch", grant.epoch},
-                   {"program", grant.program},
-                   {"last", grant.last}};
+    messages::Permit permit{grant.until, grant.epoch, grant.program, grant.last, {}};
     if (jobLevel)
-      permit["level"] = jobLevel->now();
+      permit.level = jobLevel->now();
     broadcast(permit);
   }
   swapper->advanced();
@@ -382,21 +402,41 @@ void Controller::tellStoppers(const Status &status) {
     done(status);
 }
 
-/// Writes the manifest once the last process has saved its state of a step. A fast process may have saved the state of
-/// a later step by then.
-void Controller::saved(int32_t rank, const Message &message) {
-  const int64_t step = message.at("step");
-  const bool ofLayers = message.at("layers"), recuts = message.at("recuts");
-  Saved &ofStep = states[step];
-  for (auto &[number, file] : message.at("states").get<std::vector<std::pair<int32_t, StateFile>>>())
-    ofStep.files[number] = std::move(file);
-  if (message.contains("owned"))
-    ofStep.owned[rank] = message.at("owned").get<std::vector<OwnedUnits>>();
-  if (message.contains("job"))
-    ofStep.jobs[rank] = message.at("job").get<JobState>();
-  std::vector<trace::Event> &events = ofStep.ranks[rank];
-  if (message.contains("events"))
-    events = unpackEvents(message.at("events").get<std::vector<int64_t>>(), rank);
+/// A process has states of its own alone: its rank's, or of layers that the plan has. Their files' names are no paths.
+bool Controller::refusesSaved(int32_t rank, const messages::Saved &message) {
+  constexpr const char *kNameChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+  const auto isName = [&](const StateFile &file) {
+    return !file.name.empty() && file.name.find_first_not_of(kNameChars) == std::string::npos && file.bytes >= 0 &&
+           file.hash.find_first_not_of(kNameChars) == std::string::npos;
+  };
+  const std::vector<int32_t> &cut = setup.plan->variants.front().cut;
+  const int32_t layers = std::accumulate(cut.begin(), cut.end(), 0);
+  bool own = !message.job || (message.job->process == rank && isName(message.job->file));
+  for (const auto &[number, file] : message.states)
+    own = own && isName(file) && (message.layers ? number >= 0 && number < layers : number == rank);
+  const auto found = states.find(message.step);
+  const bool again = found != states.end() && found->second.ranks.count(rank) > 0;
+  return refuses(rank, setup.options.checkpoint.empty() || !isStep(message.step) || again,
+                 "a state that nobody has asked for") ||
+         refuses(rank, !own, "a state that is not its own") ||
+         refuses(rank, message.events && !areEvents(*message.events), "events that cannot be");
+}
+
+/// The checkpoint is complete once the last process has saved its state of a step. A fast process may have saved the
+/// state of a later step by then.
+void Controller::hear(int32_t rank, const messages::Saved &message) {
+  if (refusesSaved(rank, message))
+    return;
+  const auto place = states.try_emplace(message.step).first;
+  Saved &ofStep = place->second;
+  for (const auto &[number, file] : message.states)
+    ofStep.files[number] = file;
+  if (message.owned)
+    ofStep.owned[rank] = *message.owned;
+  if (message.job)
+    ofStep.jobs[rank] = *message.job;
+  ofStep.ranks[rank] = unpackEvents(message.events.value_or(messages::Numbers()), rank);
+  const bool recuts = message.recuts;
   if (recuts) {
     if (ofStep.ranks.size() == 1) // the others are close behind
       for (Member &member : members)
@@ -404,8 +444,14 @@ void Controller::saved(int32_t rank, const Message &message) {
     members[size_t(rank)].moved = true;
     awaitProgress("save its layers", [](const Member &m) { return m.moved; });
   }
-  if (ofStep.ranks.size() < members.size())
-    return;
+  if (ofStep.ranks.size() == members.size())
+    complete(place, message.layers, recuts);
+}
+
+/// Writes the manifest.
+void Controller::complete(std::map<int64_t, Saved>::iterator saved, bool ofLayers, bool recuts) {
+  const int64_t step = saved->first;
+  const Saved &ofStep = saved->second;
   Manifest manifest{step,
                     ofLayers ? std::vector<std::vector<int32_t>>() : stagesOf(*setup.plan),
                     {},
@@ -423,13 +469,13 @@ void Controller::saved(int32_t rank, const Message &message) {
   run.checkpoint = manifest.step;
   for (const auto &[of, covered] : ofStep.ranks)
     run.covered.insert(run.covered.end(), covered.begin(), covered.end());
-  states.erase(step);
+  states.erase(saved);
   if (recuts) {
     timer.cancel();
-    broadcast({{"type", "layers"}, {"checkpoint", manifest}});
+    broadcast(messages::Layers{manifest});
   }
   if (setup.options.hosted()) // who was faster waited for the others
-    broadcast({{"type", "underway"}, {"step", step}});
+    broadcast(messages::Underway{step});
   spdlog::info("checkpoint after {} steps in {}", manifest.step, setup.options.checkpoint);
 }
 
@@ -439,12 +485,16 @@ void Controller::endWaits() {
     return;
   for (Member &member : members)
     if (std::exchange(member.waits, false))
-      member.channel->send({{"type", "rest"}});
+      member.channel->send(messages::Rest{});
 }
 
-void Controller::reported(int32_t rank, const Message &message) {
-  run.ranks[size_t(rank)] = fromJson(message, rank);
-  members[size_t(rank)].reported = true;
+void Controller::hear(int32_t rank, const messages::Report &message) {
+  RankReport report;
+  if (refuses(rank, !started || memberOf(rank).reported, "a report before the start, or a second one") ||
+      refuses(rank, !fromMessage(message, rank, report), "a report that cannot be"))
+    return;
+  run.ranks[size_t(rank)] = std::move(report);
+  memberOf(rank).reported = true;
   endWaits();
   awaitProgress("end with the others", [](const Member &m) { return m.reported; });
   if (!all([](const Member &m) { return m.reported; }) || failing())
@@ -458,9 +508,9 @@ void Controller::reported(int32_t rank, const Message &message) {
     run.adapt = adapting->result(run.first, run.end);
     run.decisions = adapting->decisions();
   }
-  Message finish{{"type", "finish"}};
+  messages::Finish finish;
   if (owner.report)
-    finish["report"] = owner.report(run);
+    finish.report = owner.report(run);
   awaitProgress("end after the run", [](const Member &m) { return m.gone; });
   broadcast(finish);
   swapper->end("the run is over");
@@ -490,7 +540,7 @@ void Controller::fail(std::string message, bool telling) {
 asio::awaitable<void> Controller::endOthers() {
   graceTimer.expires_after(kTell);
   co_await graceTimer.async_wait(asio::use_awaitable);
-  broadcast({{"type", "end"}, {"message", causes.front()}});
+  broadcast(messages::End{causes.front()});
   graceTimer.expires_after(kKill - kTell);
   co_await graceTimer.async_wait(asio::use_awaitable);
   for (size_t rank = 0; rank < members.size(); ++rank)

@@ -90,8 +90,9 @@ public:
 private:
   struct Member {
     std::shared_ptr<Channel> channel;
-    Message endpoint; // null: not listening yet
-    Message offer;    // null: it has not said what others need to know of it
+    std::optional<messages::Endpoint> endpoint; // where it listens
+    std::optional<Message> offer;               // what others need to know of it, until they know
+    bool offered = false;
     bool ready = false;
     bool moved = true;  // its layers are saved, or are not asked for
     bool waits = false; // it has nothing to do, and waits for the others
@@ -103,25 +104,50 @@ private:
     bool gone = false;
   };
 
-  void hear(int32_t rank, const Message &message);
-  void listening(Member &member, const Message &message);
+  /// A checkpoint that is not complete.
+  struct Saved {
+    std::map<int32_t, StateFile> files;                 // by rank or layer
+    std::map<int32_t, std::vector<trace::Event>> ranks; // that have saved, and their events up to it
+    std::map<int32_t, std::vector<OwnedUnits>> owned;   // likewise, where ranks have shards
+    std::map<int32_t, JobState> jobs;                   // likewise, where they have a job
+  };
+
+  // What a process says. What it cannot mean is refused, and ends its connection.
+  void hear(int32_t rank, const messages::Listening &message);
+  void hear(int32_t rank, const messages::Clock &message);
+  void hear(int32_t rank, messages::Offer message);
+  void hear(int32_t rank, const messages::Ready &message);
+  void hear(int32_t rank, const messages::Progress &message);
+  void hear(int32_t rank, const messages::Finishes &message);
+  void hear(int32_t rank, const messages::Put &message);
+  void hear(int32_t rank, const messages::Swap &message);
+  void hear(int32_t rank, const messages::Measured &message);
+  void hear(int32_t rank, const messages::Paced &message);
+  void hear(int32_t rank, const messages::Prepared &message);
+  void hear(int32_t rank, const messages::Saved &message);
+  void hear(int32_t rank, const messages::Waits &message);
+  void hear(int32_t rank, const messages::Report &message);
+  void hear(int32_t rank, const messages::Stop &message);
+  void hear(int32_t rank, const messages::Failed &message);
+
+  Member &memberOf(int32_t rank) { return members[size_t(rank)]; }
+  bool refuses(int32_t rank, bool wrong, const char *what);
+  bool refusesSaved(int32_t rank, const messages::Saved &message);
+  bool isStep(int64_t step) const { return started && step >= run.first && step <= setup.options.steps; }
   void endWaits();
-  void offered(Member &member, const Message &message);
   void begin();
-  void paced(const Message &message);
   void begins(int32_t rank, int64_t step);
-  void finishes(int32_t rank, int64_t step);
   bool compareEnds();
   void needed(int64_t step);
   void advance();
-  void saved(int32_t rank, const Message &message);
-  void reported(int32_t rank, const Message &message);
+  void complete(std::map<int64_t, Saved>::iterator saved, bool ofLayers, bool recuts);
   void tellStoppers(const Status &status);
   std::string missing() const;
   asio::awaitable<void> awaitMeeting();
   void awaitProgress(const char *what, bool (*done)(const Member &));
   asio::awaitable<void> endOthers();
-  void broadcast(const Message &message);
+  void broadcast(const Encoded &message);
+  template <messages::IsMessage T> void broadcast(const T &message) { broadcast(messages::encode(message)); }
   bool all(bool (*predicate)(const Member &)) const;
   bool allJoined() const;
 
@@ -135,19 +161,12 @@ private:
   std::optional<JobLevel> jobLevel; // where processes run jobs
   int64_t need = 0;                 // the last step for which a process needs a permit soon
   std::vector<Member> members;
-  std::vector<Message> early;    // texts, for those who have not come yet
+  std::vector<Encoded> early;    // texts, for those who have not come yet
   asio::steady_timer timer;      // for the meeting, the reports and the end
   asio::steady_timer graceTimer; // after a failure
   bool started = false;
   bool finishing = false;
-  std::string stopAsked; // why the run is to end; empty: nobody asked for it
-  /// A checkpoint that is not complete.
-  struct Saved {
-    std::map<int32_t, StateFile> files;                 // by rank or layer
-    std::map<int32_t, std::vector<trace::Event>> ranks; // that have saved, and their events up to it
-    std::map<int32_t, std::vector<OwnedUnits>> owned;   // likewise, where ranks have shards
-    std::map<int32_t, JobState> jobs;                   // likewise, where they have a job
-  };
+  std::string stopAsked;                             // why the run is to end; empty: nobody asked for it
   std::map<int64_t, Saved> states;                   // by step
   std::vector<std::function<void(Status)>> stoppers; // to call once the run has ended
   std::vector<std::string> causes;                   // the most telling first

@@ -33,11 +33,11 @@ template <typename Add> void addNeighbours(const std::vector<int32_t> &members, 
 }
 
 /// The processes that this one exchanges data with, and where they listen.
-std::map<int32_t, tcp::endpoint> peersOf(const WorkerSetup &setup, bool reduces, const Message &table) {
+std::map<int32_t, tcp::endpoint> peersOf(const WorkerSetup &setup, bool reduces, const messages::Table &table) {
   std::map<int32_t, tcp::endpoint> peers;
   auto add = [&](int32_t rank) {
-    const Message &peer = table.at("endpoints").at(size_t(rank));
-    peers[rank] = tcp::endpoint(asio::ip::make_address(peer.at("address").get<std::string>()), peer.at("port"));
+    const messages::Endpoint &peer = table.endpoints.at(size_t(rank));
+    peers[rank] = tcp::endpoint(asio::ip::make_address(peer.address), peer.port);
   };
   if (!needsSockets(setup.options))
     return peers;
@@ -72,14 +72,14 @@ bool findClockOffset(Channel &channel, Mailbox &mailbox, int64_t &offset) {
   int64_t best = INT64_MAX;
   for (int i = 0; i < kQuestions; ++i) {
     int64_t asked = Clock::monotonic();
-    channel.send({{"type", "clock"}});
-    std::optional<Message> answer = mailbox.expect("clock");
+    channel.send(messages::Clock{});
+    const std::optional<messages::Clock> answer = mailbox.expect<messages::Clock>();
     if (!answer)
       return false;
     int64_t heard = Clock::monotonic();
     if (heard - asked < best) {
       best = heard - asked;
-      offset = asked + best / 2 - answer->at("now").get<int64_t>();
+      offset = asked + best / 2 - answer->now.value_or(0);
     }
   }
   return true;
@@ -93,17 +93,15 @@ Status gather(const WorkerSetup &setup, bool reduces, asio::io_context &io, Chan
   Status status = openPort(setup, acceptor);
   if (!status.ok())
     return status;
-  channel.send(
-      {{"type", "listening"}, {"address", setup.listenOn.to_string()}, {"port", acceptor.local_endpoint().port()}});
-  std::optional<Message> table = mailbox.expect("table");
+  channel.send(messages::Listening{setup.listenOn.to_string(), acceptor.local_endpoint().port()});
+  std::optional<messages::Table> table = mailbox.expect<messages::Table>();
   if (!table)
     return failure.status();
   gathering.table = std::move(*table);
   auto deadline = std::chrono::milliseconds(setup.options.rendezvous / 1'000'000'000);
   status = meet(setup.identity, std::move(acceptor), peersOf(setup, reduces, gathering.table), deadline,
                 gathering.sockets, &failure);
-  if (status.ok() && gathering.table.at("boot") != bootId() &&
-      !findClockOffset(channel, mailbox, gathering.clockOffset))
+  if (status.ok() && gathering.table.boot != bootId() && !findClockOffset(channel, mailbox, gathering.clockOffset))
     return failure.status();
   return status;
 }

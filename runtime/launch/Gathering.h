@@ -9,7 +9,7 @@
 namespace pipec::runtime {
 
 struct Gathering {
-  Message table;           // from the controller: endpoints, the first step, the files to resume from
+  messages::Table table;   // from the controller: endpoints, the first step, the files to resume from
   Sockets sockets;         // connections with peers
   int64_t clockOffset = 0; // nanoseconds that this machine's clock is ahead of the controller's
 };

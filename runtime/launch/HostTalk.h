@@ -12,10 +12,12 @@ class HostTalk {
 public:
   virtual ~HostTalk() = default;
   /// `send` sends a message to the controller, from any thread, until close().
-  virtual void open(std::function<void(const Message &)> send) = 0;
+  virtual void open(std::function<void(const Encoded &)> send) = 0;
   virtual void close() = 0;
-  /// A text, the answer to a swap, or the finish of the run with its report. From any thread.
-  virtual void hear(const Message &message) = 0;
+  // From any thread.
+  virtual void hear(const messages::Text &text) = 0;
+  virtual void hear(const messages::Swapped &answer) = 0;
+  virtual void hear(const messages::Finish &finish) = 0;
 };
 
 } // namespace pipec::runtime

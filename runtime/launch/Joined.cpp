@@ -152,10 +152,9 @@ private:
     if (!greeting.status.ok()) // it has heard what differs
       return heard(peer);
     prepareSocket(socket);
-    auto channel =
-        std::make_shared<Channel>(Channel::Socket(std::move(socket)), Way::ToController, std::move(greeting.session));
-    channel->start([](const Message &) {}, [this, peer](const std::string &) { heard(peer); });
-    channel->send({{"type", "end"}, {"message", identity.name() + ": " + setup.refused.message}});
+    auto channel = std::make_shared<Channel>(Channel::Socket(std::move(socket)), std::move(greeting.session));
+    channel->start<messages::ToController>([](auto &&) {}, [this, peer](const std::string &) { heard(peer); });
+    channel->send(messages::End{identity.name() + ": " + setup.refused.message});
   }
 
   void heard(int32_t peer) {
@@ -210,15 +209,14 @@ private:
     if (!greeting.status.ok())
       return controller.fail(greeting.status.message, true);
     prepareSocket(socket);
-    auto channel =
-        std::make_shared<Channel>(Channel::Socket(std::move(socket)), Way::ToController, std::move(greeting.session));
+    auto channel = std::make_shared<Channel>(Channel::Socket(std::move(socket)), std::move(greeting.session));
     if (greeting.peer >= identity.world || members[size_t(greeting.peer)])
       controller.fail(
           fmt::format("{} came twice; each process needs a rank of its own", identity.nameOf(greeting.peer)), true);
     if (!controller.failing())
       return join(greeting.peer, channel);
-    channel->start([](const Message &) {}, [](const std::string &) {});
-    channel->send({{"type", "end"}, {"message", controller.outcome().message}});
+    channel->start<messages::ToController>([](auto &&) {}, [](const std::string &) {});
+    channel->send(messages::End{controller.outcome().message});
   }
 
   void closed(int32_t rank, const std::string &why) {
@@ -376,9 +374,9 @@ Status runHost(const JoinedSetup &setup, const Identity &identity, RunResult &re
     status = Status::run("rank 0: no socket pair could be made");
   if (!status.ok())
     return status;
-  host.join(0, std::make_shared<Channel>(host.io, pair[0], Way::ToController));
+  host.join(0, std::make_shared<Channel>(host.io, pair[0]));
   Loop loop(setup.options.hosted());
-  auto control = std::make_shared<Channel>(*loop.io, pair[1], Way::ToRank);
+  auto control = std::make_shared<Channel>(*loop.io, pair[1]);
   std::thread controlling([&] { host.run(); });
   try {
     status = runWorker(workerSetup(setup, identity, host.address), *loop.io, control);
@@ -426,9 +424,8 @@ Status runMember(const JoinedSetup &setup, const Identity &identity) {
   spdlog::info("pid {}, rank 0 is at {}:{}", getpid(), socket.remote_endpoint().address().to_string(),
                socket.remote_endpoint().port());
   const WorkerSetup worker = workerSetup(setup, identity, socket.local_endpoint().address());
-  return runWorker(
-      worker, *loop.io,
-      std::make_shared<Channel>(Channel::Socket(std::move(socket)), Way::ToRank, std::move(line->session)));
+  return runWorker(worker, *loop.io,
+                   std::make_shared<Channel>(Channel::Socket(std::move(socket)), std::move(line->session)));
 }
 
 /// Another rank than 0 where it refuses: tells rank 0, which tells the others.
@@ -438,15 +435,14 @@ Status refuse(const JoinedSetup &setup, const Identity &identity) {
   const plan::Time patience = std::chrono::duration_cast<std::chrono::nanoseconds>(kRefusal).count() * 1000;
   if (Status status = callRankZero(setup, identity, io, patience, line); !status.ok() || !line)
     return status;
-  auto channel =
-      std::make_shared<Channel>(Channel::Socket(std::move(line->socket)), Way::ToRank, std::move(line->session));
-  channel->start(
-      [&io](const Message &message) {
-        if (message.value("type", "") == "end") // it has heard it
+  auto channel = std::make_shared<Channel>(Channel::Socket(std::move(line->socket)), std::move(line->session));
+  channel->start<messages::ToRank>(
+      [&io]<typename T>(T &&) {
+        if (std::is_same_v<T, messages::End>) // it has heard it
           io.stop();
       },
       [&io](const std::string &) { io.stop(); });
-  channel->send({{"type", "failed"}, {"message", identity.name() + ": " + setup.refused.message}});
+  channel->send(messages::Failed{identity.name() + ": " + setup.refused.message});
   io.run_for(kRefusal);
   channel->close();
   return {};

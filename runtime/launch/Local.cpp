@@ -44,7 +44,7 @@ void killAll(const std::vector<Process> &processes) {
   try {
     auto *io = new asio::io_context; // never freed: its thread runs until _exit
     WorkerSetup worker{setup.plan, identity, setup.options, asio::ip::address_v4::loopback(), false};
-    code = int(runWorker(worker, *io, std::make_shared<Channel>(*io, control, Way::ToRank)).code);
+    code = int(runWorker(worker, *io, std::make_shared<Channel>(*io, control)).code);
   } catch (const std::exception &error) {
     spdlog::error("{}: {}", identity.name(), error.what());
   }
@@ -127,7 +127,7 @@ Launcher::Launcher(const LocalSetup &setup, std::vector<Process> forked,
                   setup.progressed, [this](int32_t rank) { end(size_t(rank)); },
                   [this](int32_t rank) { return title(size_t(rank)); }}) {
   for (size_t rank = 0; rank < processes.size(); ++rank)
-    controller.join(int32_t(rank), std::make_shared<Channel>(io, processes[rank].channel, Way::ToController),
+    controller.join(int32_t(rank), std::make_shared<Channel>(io, processes[rank].channel),
                     [this, rank](const std::string &why) {
                       processes[rank].closed = true;
                       processes[rank].why = why;

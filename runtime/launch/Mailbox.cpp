@@ -11,25 +11,25 @@ Mailbox::Mailbox(std::string process, Failure &failure) : process(std::move(proc
   });
 }
 
-void Mailbox::put(Message message) {
+void Mailbox::put(Mail mail) {
   std::lock_guard lock(mutex);
-  messages.push_back(std::move(message));
+  arrivals.push_back(std::move(mail));
   arrived.notify_all();
 }
 
-std::optional<Message> Mailbox::expect(const std::string &type) {
+std::optional<Mailbox::Mail> Mailbox::take() {
   std::unique_lock lock(mutex);
-  arrived.wait(lock, [&] { return !messages.empty() || failure.raised(); });
+  arrived.wait(lock, [&] { return !arrivals.empty() || failure.raised(); });
   if (failure.raised())
     return std::nullopt;
-  Message message = std::move(messages.front());
-  messages.pop_front();
-  lock.unlock();
-  if (message.value("type", "") == type)
-    return message;
-  failure.raise(Status::run(
-      fmt::format("{}: the controller said {} where {} was due", process, message.value("type", "nothing"), type)));
-  return std::nullopt;
+  std::optional<Mail> mail = std::move(arrivals.front());
+  arrivals.pop_front();
+  return mail;
+}
+
+void Mailbox::raise(const Mail &came, std::string_view due) {
+  const std::string_view name = std::visit([](const auto &each) { return each.kind.name; }, came);
+  failure.raise(Status::run(fmt::format("{}: the controller said {} where {} was due", process, name, due)));
 }
 
 } // namespace pipec::runtime

@@ -8,26 +8,40 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <variant>
 
 namespace pipec::runtime {
 
 class Mailbox {
 public:
+  using Mail = std::variant<messages::Table, messages::Offers, messages::Start, messages::Layers, messages::Rest,
+                            messages::Finish, messages::Clock>;
+
   /// Once `failure` is raised, all waits end. It outlives the mailbox.
   Mailbox(std::string process, Failure &failure);
 
   /// From any thread.
-  void put(Message message);
+  void put(Mail mail);
 
-  /// Waits for the next message. If it is of another type, the failure is raised. None if the run has failed.
-  std::optional<Message> expect(const std::string &type);
+  /// Waits for the next message. If it is another one, the failure is raised. None if the run has failed.
+  template <typename T> std::optional<T> expect() {
+    std::optional<Mail> mail = take();
+    if (mail && std::holds_alternative<T>(*mail))
+      return std::get<T>(std::move(*mail));
+    if (mail)
+      raise(*mail, T::kind.name);
+    return std::nullopt;
+  }
 
 private:
+  std::optional<Mail> take();
+  void raise(const Mail &came, std::string_view due);
+
   const std::string process;
   Failure &failure;
-  std::mutex mutex; // over `messages`
+  std::mutex mutex; // over `arrivals`
   std::condition_variable arrived;
-  std::deque<Message> messages;
+  std::deque<Mail> arrivals;
 };
 
 } // namespace pipec::runtime

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace pipec::runtime {
 
@@ -39,6 +40,14 @@ std::vector<int64_t> packEvents(const std::vector<trace::Event> &events) {
                                  e.epoch, e.start, e.end, e.taken, e.freed, e.scope.firstLayer, e.scope.layers,
                                  e.scope.begin, e.scope.end, e.own, e.waited, e.atoms});
   return packed;
+}
+
+bool areEvents(const std::vector<int64_t> &packed) {
+  bool right = packed.size() % kPacked == 0;
+  for (size_t i = 0; right && i != packed.size(); i += kPacked)
+    right = packed[i + 1] >= 0 && packed[i + 1] < plan::kKinds && packed[i + 2] >= 0 &&
+            packed[i + 2] <= int64_t(plan::Payload::Weights);
+  return right;
 }
 
 std::vector<trace::Event> unpackEvents(const std::vector<int64_t> &e, int32_t rank) {
@@ -81,36 +90,34 @@ std::vector<adapt::Sample> unpackSamples(const std::vector<int64_t> &p) {
   return samples;
 }
 
-nlohmann::json toJson(const RankReport &report) {
-  std::vector<int64_t> steps;
+messages::Report toMessage(const RankReport &report) {
+  messages::Report message;
   for (const StepTimes &step : report.steps)
-    steps.insert(steps.end(), {step.firstStart, step.lastEnd});
-  std::vector<int64_t> own;
+    message.steps.insert(message.steps.end(), {step.firstStart, step.lastEnd});
   for (const OwnTimes &step : report.own)
-    own.insert(own.end(), {step.own, step.planned});
-  return {{"steps", steps},
-          {"own", own},
-          {"lateness", report.lateness.pack()},
-          {"permit_waits", report.permitWaits.pack()},
-          {"job", {report.job.job, report.job.pieces, report.job.atoms, report.job.solo, report.job.filled}},
-          {"job_ended", report.job.ended},
-          {"events", packEvents(report.events)}};
+    message.own.insert(message.own.end(), {step.own, step.planned});
+  message.lateness = report.lateness.pack();
+  message.permitWaits = report.permitWaits.pack();
+  message.job = {report.job.job, report.job.pieces, report.job.atoms, report.job.solo, report.job.filled};
+  message.jobEnded = report.job.ended;
+  message.events = packEvents(report.events);
+  return message;
 }
 
-RankReport fromJson(const nlohmann::json &json, int32_t rank) {
-  RankReport report;
-  auto steps = json.at("steps").get<std::vector<int64_t>>();
-  for (size_t i = 0; i + 2 <= steps.size(); i += 2)
-    report.steps.push_back({steps[i], steps[i + 1]});
-  const auto own = json.at("own").get<std::vector<int64_t>>();
-  for (size_t i = 0; i + 2 <= own.size(); i += 2)
-    report.own.push_back({own[i], own[i + 1]});
-  report.lateness = Lateness::unpack(json.at("lateness").get<std::vector<int64_t>>());
-  report.permitWaits = Lateness::unpack(json.at("permit_waits").get<std::vector<int64_t>>());
-  const auto job = json.at("job").get<std::array<int64_t, 5>>();
-  report.job = {int32_t(job[0]), job[1], job[2], json.at("job_ended").get<std::string>(), job[3], job[4]};
-  report.events = unpackEvents(json.at("events").get<std::vector<int64_t>>(), rank);
-  return report;
+bool fromMessage(const messages::Report &message, int32_t rank, RankReport &report) {
+  if (message.steps.size() % 2 != 0 || message.own.size() % 2 != 0 || !areEvents(message.events) ||
+      !std::in_range<int32_t>(message.job[0]))
+    return false;
+  for (size_t i = 0; i != message.steps.size(); i += 2)
+    report.steps.push_back({message.steps[i], message.steps[i + 1]});
+  for (size_t i = 0; i != message.own.size(); i += 2)
+    report.own.push_back({message.own[i], message.own[i + 1]});
+  report.lateness = Lateness::unpack(message.lateness);
+  report.permitWaits = Lateness::unpack(message.permitWaits);
+  const auto &[job, pieces, atoms, solo, filled] = message.job;
+  report.job = {int32_t(job), pieces, atoms, message.jobEnded, solo, filled};
+  report.events = unpackEvents(message.events, rank);
+  return true;
 }
 
 std::vector<Time> stepTimes(const std::vector<std::vector<StepTimes>> &ranks, int64_t first, int64_t end) {

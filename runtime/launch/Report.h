@@ -5,8 +5,8 @@
 #include "runtime/device/Layout.h"
 #include "runtime/device/Meter.h"
 #include "runtime/device/Recorder.h"
+#include "runtime/launch/messages/FromRanks.h"
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -32,17 +32,19 @@ struct RankReport {
 /// Makes a rank's report of what its queues have recorded.
 RankReport summarize(const std::vector<Recorder> &recorders);
 
-nlohmann::json toJson(const RankReport &report);
+messages::Report toMessage(const RankReport &report);
+/// The reverse; false if such a report cannot be.
+bool fromMessage(const messages::Report &message, int32_t rank, RankReport &report);
+
 /// Events as a flat list of numbers: an object for each would take ten times as much.
 std::vector<int64_t> packEvents(const std::vector<trace::Event> &events);
+/// Whether events can be these numbers.
+bool areEvents(const std::vector<int64_t> &packed);
 std::vector<trace::Event> unpackEvents(const std::vector<int64_t> &packed, int32_t rank);
 
 /// Likewise, of what a rank has measured (Meter.h).
 std::vector<int64_t> packSamples(const std::vector<adapt::Sample> &samples);
 std::vector<adapt::Sample> unpackSamples(const std::vector<int64_t> &packed);
-
-/// The reverse of toJson; throws nlohmann::json::exception for anything else.
-RankReport fromJson(const nlohmann::json &json, int32_t rank);
 
 /// The time of each of the steps [first, end). For a rank it is from its last end in the step before to its last end in
 /// this one; in the first step, from its first start. For the step it is the longest of any rank.

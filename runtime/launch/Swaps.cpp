@@ -178,7 +178,7 @@ void Swaps::next() {
     return read(request);
   }
   if (Status status = goesWith(request); status.ok())
-    ask(Channel::encode({{"type", "prepare"}, {"program", request.program}}));
+    ask(messages::encode(messages::Prepare{request.program, {}}));
   else
     finish(std::move(status));
 }
@@ -192,7 +192,7 @@ void Swaps::read(const Request &request) {
     Status status;
     std::vector<simulate::Result> proofs;
     auto plan = std::make_shared<plan::Plan>();
-    Channel::Encoded message;
+    Encoded message;
     try {
       std::vector<uint8_t> bytes;
       std::error_code ignored;
@@ -203,8 +203,7 @@ void Swaps::read(const Request &request) {
       if (status.ok())
         status = readSuccessor(bytes, *running, *plan, proofs);
       if (status.ok())
-        message =
-            Channel::encode({{"type", "prepare"}, {"program", program}, {"plan", Message::binary(std::move(bytes))}});
+        message = messages::encode(messages::Prepare{program, std::move(bytes)});
     } catch (const std::exception &error) { // out of memory
       status = Status::run(error.what());
     }
@@ -223,7 +222,7 @@ void Swaps::read(const Request &request) {
   });
 }
 
-void Swaps::ask(const Channel::Encoded &message) {
+void Swaps::ask(const Encoded &message) {
   links.broadcast(message);
   timer.expires_after(patience);
   timer.async_wait([this](std::error_code error) {
@@ -242,11 +241,11 @@ std::string Swaps::silent() const {
   return text;
 }
 
-void Swaps::answered(int32_t rank, const Message &message) {
-  if (!busy || queue.front().program != message.at("program").get<int64_t>() || queue.front().ready)
+void Swaps::answered(int32_t rank, const messages::Prepared &message) {
+  if (!busy || queue.front().program != message.program || queue.front().ready)
     return; // an answer that came too late
   Request &request = queue.front();
-  Status status{Code(message.at("code").get<int>()), message.at("message")};
+  Status status{Code(message.code), message.message};
   if (!status.ok()) {
     status.message = fmt::format("{} refused: {}", links.title(rank), status.message);
     return finish(std::move(status));
@@ -281,7 +280,7 @@ void Swaps::drop(int64_t firstProgram) {
   const int64_t count = found == plans.end() ? 1 : int64_t(found->second->variants.size());
   const int64_t current = conductor.current().program;
   if (current < firstProgram || current >= firstProgram + count)
-    links.broadcast(Channel::encode({{"type", "drop"}, {"program", firstProgram}, {"count", count}}));
+    links.broadcast(messages::encode(messages::Drop{firstProgram, count}));
 }
 
 /// The loaded plan of which a program was no longer runs.

@@ -37,9 +37,9 @@ public:
   using Done = std::function<void(Status, std::optional<Epoch>)>;
 
   struct Links {
-    std::function<void(const Channel::Encoded &)> broadcast; // sends to all processes
-    std::function<void()> advance;                           // a program is ready: hands out the permits that are due
-    std::function<std::string(int32_t rank)> title;          // Controller::Owner
+    std::function<void(const Encoded &)> broadcast; // sends to all processes
+    std::function<void()> advance;                  // a program is ready: hands out the permits that are due
+    std::function<std::string(int32_t rank)> title; // Controller::Owner
     /// A plan is ready, its first variant as this program. True: it stays so when it no longer runs.
     std::function<bool(int64_t program, const std::shared_ptr<const plan::Plan> &)> loaded;
     std::function<void(const Recut &)> recut; // an epoch of another cut has begun
@@ -73,7 +73,7 @@ public:
   /// To call when the run has started: swaps may begin.
   void start();
   /// To call with a process's `prepared` message.
-  void answered(int32_t rank, const Message &message);
+  void answered(int32_t rank, const messages::Prepared &message);
   /// To call after new permits: looks whether the swap that was ready has taken effect, or never can.
   void advanced();
   /// To call when the run ends: open and later requests are refused with `why`.
@@ -107,7 +107,7 @@ private:
   Status find(const std::string &text, int64_t &variant) const;
   void next();
   void read(const Request &request);
-  void ask(const Channel::Encoded &message);
+  void ask(const Encoded &message);
   void leave(int64_t program);
   Status goesWith(const Request &request) const;
   void hold(const Epoch &epoch);

@@ -61,11 +61,17 @@ public:
 private:
   void failedSomewhere();
   std::optional<std::string> overdue(plan::Time &limit);
-  void hear(Message message);
-  void permit(const Message &message);
-  void prepare(int64_t program, const Message &message);
+  template <typename Mail> void hear(Mail &&mail) { mailbox.put(std::forward<Mail>(mail)); }
+  void hear(messages::End &&message);
+  void hear(messages::Permit &&message);
+  void hear(messages::Prepare &&message);
+  void hear(messages::Drop &&message);
+  void hear(messages::Measure &&message);
+  void hear(messages::Decision &&message);
+  void hear(messages::Underway &&message);
+  void hear(messages::Text &&message);
+  void hear(messages::Swapped &&message);
   void answer(int64_t program, const Status &status);
-  void measured(int64_t round);
   void awaitSignal();
   Status prepareRun(Gathering gathering);
   Status exchange();
@@ -143,20 +149,20 @@ std::vector<QueueId> Worker::ends() const {
 }
 
 void Worker::start(bool catchSignals) {
-  channel->start([this](Message message) { hear(std::move(message)); },
-                 [this](const std::string &why) {
-                   if (returned) // it was closed here
-                     return;
-                   failure.raise(Status::run(
-                       fmt::format("{}: the controller is gone{}{}", where(), why.empty() ? "" : ": ", why)));
-                 });
+  channel->start<messages::ToRank>([this](auto &&message) { hear(std::move(message)); },
+                                   [this](const std::string &why) {
+                                     if (returned) // it was closed here
+                                       return;
+                                     failure.raise(Status::run(fmt::format("{}: the controller is gone{}{}", where(),
+                                                                           why.empty() ? "" : ": ", why)));
+                                   });
   if (catchSignals) {
     signals.add(SIGINT);
     signals.add(SIGTERM);
     awaitSignal();
   }
   if (setup.talk)
-    setup.talk->open([this](const Message &message) { channel->send(message); });
+    setup.talk->open([this](const Encoded &message) { channel->send(message); });
   ioThread = std::thread([this] {
     auto guard = asio::make_work_guard(io);
     io.run();
@@ -198,7 +204,7 @@ void Worker::awaitSignal() {
       return;
     spdlog::info("{}: signal {} ({}): the run ends after the steps that are permitted", identity.name(), signal,
                  strsignal(signal));
-    channel->send({{"type", "stop"}, {"why", nameOf(signal)}});
+    channel->send(messages::Stop{nameOf(signal)});
     signals.clear();
     std::signal(SIGINT, SIG_DFL);
     std::signal(SIGTERM, SIG_DFL);
@@ -217,7 +223,7 @@ void Worker::conclude(const Status &status) {
 /// The issuing thread may be in a call of a driver that never returns. Then the process ends without it.
 void Worker::failedSomewhere() {
   const Status status = failure.status();
-  channel->send({{"type", "failed"}, {"message", status.message}}, [this] { told.set_value(); });
+  channel->send(messages::Failed{status.message}, [this] { told.set_value(); });
   patience.expires_after(std::chrono::seconds(1));
   patience.async_wait([this, status](std::error_code error) {
     if (!error && !returned && !handover)
@@ -225,61 +231,59 @@ void Worker::failedSomewhere() {
   });
 }
 
-void Worker::hear(Message message) {
-  std::string type = message.value("type", "");
-  if (type == "end")
-    return failure.raise(
-        Status::run(fmt::format("{}: {}{}", where(), kEndedByController, message.value("message", ""))));
-  if (type == "permit")
-    return permit(message);
-  if (type == "prepare")
-    return prepare(message.at("program"), message);
-  if (type == "decision") {
-    decisions.push_back({message.at("at"), message.at("step"), message.at("from"), message.at("to"),
-                         message.at("policy"), message.at("why")});
-    return;
-  }
-  if (type == "measure")
-    return measured(message.at("round"));
-  if (type == "underway") {
-    underway = message.at("step");
-    underwaySince = Clock::monotonic();
-    return;
-  }
-  if (type == "text" || type == "swapped")
-    return setup.talk ? setup.talk->hear(message) : channel->refuse(type + ", which only a host hears");
-  if (type == "drop") {
-    const auto first = message.at("program").get<int64_t>();
-    programs.erase(programs.lower_bound(first), programs.lower_bound(first + message.at("count").get<int64_t>()));
-    return;
-  }
-  mailbox.put(std::move(message));
+void Worker::hear(messages::End &&message) {
+  failure.raise(Status::run(fmt::format("{}: {}{}", where(), kEndedByController, message.message)));
 }
 
-void Worker::permit(const Message &message) {
-  int64_t program = message.at("program");
-  auto found = programs.find(program);
-  if (found == programs.end())
+void Worker::hear(messages::Decision &&message) {
+  decisions.push_back({message.at, message.step, message.from, message.to, message.policy, message.why});
+}
+
+void Worker::hear(messages::Underway &&message) {
+  underway = message.step;
+  underwaySince = Clock::monotonic();
+}
+
+void Worker::hear(messages::Text &&message) {
+  if (setup.talk)
+    return setup.talk->hear(message);
+  channel->refuse("a text, which only a host hears");
+}
+
+void Worker::hear(messages::Swapped &&message) {
+  if (setup.talk)
+    return setup.talk->hear(message);
+  channel->refuse("the answer to a swap, which only a host hears");
+}
+
+void Worker::hear(messages::Drop &&message) {
+  programs.erase(programs.lower_bound(message.program), programs.lower_bound(message.program + message.count));
+}
+
+void Worker::hear(messages::Permit &&message) {
+  auto found = programs.find(message.program);
+  if (found == programs.end() || !permits)
     return failure.raise(Status::run(
-        fmt::format("{}: a permit names program {}, which was never prepared here", identity.name(), program)));
-  if (JobFiller *filler = backend->job(); filler && message.contains("level"))
-    filler->setLevel(message.at("level"));
+        fmt::format("{}: a permit names program {}, which was never prepared here", identity.name(), message.program)));
+  if (JobFiller *filler = backend->job(); filler && message.level)
+    filler->setLevel(*message.level);
   const Ready &ready = found->second;
   const std::vector<int32_t> &needs = ready.plan->variants.front().cut;
   const bool recuts = !needs.empty() && !cut.empty() && needs != cut;
   if (recuts)
     cut = needs;
-  const bool shares = layout.place.shards > 1 && std::exchange(epoch, message.at("epoch")) != message.at("epoch");
-  permits->grant({message.at("until"), message.at("epoch"), ready.program, message.value("last", false),
-                  recuts ? ready.plan : nullptr, shares ? ready.shares() : nullptr});
+  const bool shares = layout.place.shards > 1 && std::exchange(epoch, message.epoch) != message.epoch;
+  permits->grant({message.until, message.epoch, ready.program, message.last, recuts ? ready.plan : nullptr,
+                  shares ? ready.shares() : nullptr});
 }
 
-void Worker::prepare(int64_t program, const Message &message) {
-  if (!message.contains("plan"))
+void Worker::hear(messages::Prepare &&message) {
+  const int64_t program = message.program;
+  if (!message.plan)
     return answer(program, programs.count(program)
                                ? Status{}
                                : Status::run(fmt::format("{}: there is no program {} here", identity.name(), program)));
-  preparer.load(message.at("plan").get_binary(), [this, program](Status status, Prepare::Made made) {
+  preparer.load(std::move(*message.plan), [this, program](Status status, Prepare::Made made) {
     asio::post(io, [this, program, status = std::move(status), made = std::move(made)] {
       for (size_t v = 0; status.ok() && v < made.variants.size(); ++v)
         programs[program + int64_t(v)] = {made.variants[v], made.plan, v};
@@ -289,16 +293,15 @@ void Worker::prepare(int64_t program, const Message &message) {
 }
 
 void Worker::answer(int64_t program, const Status &status) {
-  channel->send({{"type", "prepared"}, {"program", program}, {"code", int(status.code)}, {"message", status.message}});
+  channel->send(messages::Prepared{program, int(status.code), status.message});
 }
 
-void Worker::measured(int64_t round) {
+void Worker::hear(messages::Measure &&message) {
   const Meter::Taken taken = meter.take(complete);
-  std::vector<int64_t> steps;
+  messages::Measured measured{message.round, packSamples(taken.samples), {}};
   for (const auto &[step, end] : taken.steps)
-    steps.insert(steps.end(), {step, end});
-  channel->send(
-      {{"type", "measured"}, {"round", round}, {"samples", packSamples(taken.samples)}, {"steps", std::move(steps)}});
+    measured.steps.insert(measured.steps.end(), {step, end});
+  channel->send(measured);
 }
 
 std::string Worker::where() const {
@@ -313,14 +316,14 @@ Status Worker::exchange() {
     return failed();
   if (own.is_null())
     return {};
-  channel->send({{"type", "offer"}, {"offer", std::move(own)}});
-  const std::optional<Message> all = mailbox.expect("offers");
-  return all ? backend->accept(all->at("offers"), memory) : failed();
+  channel->send(messages::Offer{std::move(own)});
+  const std::optional<messages::Offers> all = mailbox.expect<messages::Offers>();
+  return all ? backend->accept(Message(all->offers), memory) : failed();
 }
 
 /// Does before the first step all that needs memory, time or files.
 Status Worker::prepareRun(Gathering gathering) {
-  const Message &table = gathering.table;
+  const messages::Table &table = gathering.table;
   watchdog.start();
   Status status = backend->open();
   if (status.ok())
@@ -348,9 +351,8 @@ Status Worker::prepareRun(Gathering gathering) {
     return status;
   for (size_t v = 0; v < made.variants.size(); ++v)
     programs[int64_t(v)] = {std::move(made.variants[v]), plan, v};
-  first = table.at("first");
-  if (table.contains("checkpoint"))
-    resumed = table.at("checkpoint").get<Manifest>();
+  complete = first = table.first;
+  resumed = table.checkpoint;
   if (resumed)
     job.load(*resumed);
   if (resumed && layout.place.shards == 1)
@@ -372,8 +374,8 @@ bool Worker::isIdle() const {
 }
 
 void Worker::awaitOthers() {
-  channel->send({{"type", "waits"}});
-  mailbox.expect("rest");
+  channel->send(messages::Waits{});
+  mailbox.expect<messages::Rest>();
 }
 
 /// A host says when a step begins, and which is the last.
@@ -384,7 +386,7 @@ bool Worker::begins(int64_t step) {
     return true;
   }
   if (!failure.raised())
-    channel->send({{"type", "finishes"}, {"step", step}});
+    channel->send(messages::Finishes{step});
   return false;
 }
 
@@ -394,18 +396,18 @@ void Worker::needed(int64_t step) {
   if (!handover && now - sent < 1'000'000 && !permits->lacks(step))
     return;
   sent = now;
-  channel->send({{"type", "progress"}, {"step", complete.load()}, {"needs", step}});
+  channel->send(messages::Progress{complete.load(), step});
 }
 
 void Worker::progress(int64_t step) {
   complete = step;
   if (const std::optional<JobFiller::Paced> paces = job.paces())
-    channel->send({{"type", "paced"}, {"solo", paces->solo}, {"filled", paces->filled}});
+    channel->send(messages::Paced{paces->solo, paces->filled});
   int64_t now = Clock::monotonic();
   if (now - sent < 1'000'000)
     return;
   sent = now;
-  channel->send({{"type", "progress"}, {"step", step}});
+  channel->send(messages::Progress{step, {}});
 }
 
 /// `recuts`: the process waits for the others' layers then.
@@ -420,15 +422,12 @@ bool Worker::save(int64_t step, bool recuts) {
     return false;
   }
   saved = step;
-  Message message{
-      {"type", "saved"}, {"step", step}, {"states", states}, {"layers", held.savesByLayers()}, {"recuts", recuts}};
+  messages::Saved message{step, std::move(states), held.savesByLayers(), recuts, {}, job.save(step), {}};
   if (layout.place.shards > 1)
-    message["owned"] = held.owned();
-  if (const std::optional<JobState> state = job.save(step))
-    message["job"] = *state;
+    message.owned = held.owned();
   if (options.trace) // events up to a checkpoint stay in the trace, whatever becomes of this attempt
-    message["events"] = packEvents(backend->takeEvents());
-  channel->send(std::move(message));
+    message.events = packEvents(backend->takeEvents());
+  channel->send(message);
   return true;
 }
 
@@ -438,12 +437,12 @@ bool Worker::recut(int64_t step, const std::shared_ptr<const plan::Plan> &next) 
   held.saveByLayers();
   if (!save(step, true))
     return false;
-  const std::optional<Message> all = mailbox.expect("layers");
+  const std::optional<messages::Layers> all = mailbox.expect<messages::Layers>();
   if (!all)
     return false;
   Status status = held.make(next);
   if (status.ok())
-    status = held.load(all->at("checkpoint").get<Manifest>());
+    status = held.load(all->checkpoint);
   if (!status.ok())
     failure.raise(
         Status::run(fmt::format("{}: layers cut anew after {} steps: {}", identity.name(), step, status.message)));
@@ -491,10 +490,8 @@ Status Worker::finish() {
   }
   if (!options.trace)
     report.events.clear();
-  Message message = toJson(report);
-  message["type"] = "report";
-  channel->send(std::move(message));
-  const std::optional<Message> finished = mailbox.expect("finish");
+  channel->send(toMessage(report));
+  const std::optional<messages::Finish> finished = mailbox.expect<messages::Finish>();
   if (finished && setup.talk)
     setup.talk->hear(*finished);
   return finished ? Status{} : failed();
@@ -508,13 +505,13 @@ Status Worker::run() {
     status = prepareRun(std::move(gathering));
   if (!status.ok())
     return status;
-  channel->send({{"type", "ready"}});
-  std::optional<Message> start = mailbox.expect("start");
+  channel->send(messages::Ready{});
+  const std::optional<messages::Start> start = mailbox.expect<messages::Start>();
   if (!start)
     return failed();
   if (!options.ownTrace.empty())
-    kept.emplace(options.checkpoint, identity.rank, options.attempt, first, start->at("since_1970"));
-  backend->start(start->at("at").get<int64_t>() + offset);
+    kept.emplace(options.checkpoint, identity.rank, options.attempt, first, start->since1970);
+  backend->start(start->at + offset);
   if (status = shareFirst(); !status.ok())
     return failure.raised() ? failed() : status;
   interpreter.emplace(backend->device(), *transport, held.stage(), layout.queues.size(), ends());
@@ -538,7 +535,7 @@ Status runWorker(const WorkerSetup &setup, asio::io_context &io, const std::shar
     status = worker->run();
   } catch (const nlohmann::json::exception &) {
     status = Status::run(fmt::format(
-        "{}: a message of the controller lacks something, or has something of the wrong type", setup.identity.name()));
+        "{}: what the processes offer each other cannot be read: they are not of one release", setup.identity.name()));
   } catch (const std::exception &error) { // no memory
     status = Status::run(fmt::format("{}: {}", setup.identity.name(), error.what()));
   }

@@ -1,5 +1,6 @@
 // Messages as they go over the wire, and what becomes of those that somebody has touched or that nobody would send.
 #include "runtime/launch/Channel.h"
+#include "test/launch/Played.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,10 +11,10 @@
 
 using namespace pipec;
 using namespace pipec::runtime;
+using namespace pipec::runtime::messages;
+using pipec::test::encoded;
 
 namespace {
-
-using Bytes = std::vector<uint8_t>;
 
 std::pair<Session, Session> sessions() {
   Key up, down;
@@ -40,9 +41,9 @@ Bytes written(Session session, const std::vector<Message> &messages) {
       all.insert(all.end(), some.begin(), some.begin() + n);
     return all;
   });
-  auto channel = std::make_shared<Channel>(pair.socket(), Way::ToController, std::move(session));
+  auto channel = std::make_shared<Channel>(pair.socket(), std::move(session));
   for (const Message &message : messages)
-    channel->send(message);
+    channel->send(encoded(message));
   channel->close();
   pair.io.run();
   Bytes all = bytes.get();
@@ -56,12 +57,23 @@ struct Heard {
 };
 
 /// What a channel makes of these bytes and the end after them.
-Heard hear(Session session, const Bytes &bytes, Way way = Way::ToRank) {
+Heard hear(Session session, const Bytes &bytes, Way way = ToRank) {
   Pair pair;
   Heard heard;
-  auto channel = std::make_shared<Channel>(pair.socket(), way, std::move(session));
-  channel->start([&](Message message) { heard.messages.push_back(std::move(message)); },
-                 [&](std::string why) { heard.closed = std::move(why); });
+  auto channel = std::make_shared<Channel>(pair.socket(), std::move(session));
+  const auto closed = [&](std::string why) { heard.closed = std::move(why); };
+  const auto onMessage = [&]<typename T>(T &&message) {
+    heard.messages.push_back(write(message));
+    heard.messages.back()["type"] = T::kind.name;
+  };
+  if (way == ToController)
+    channel->start<ToController>(onMessage, closed);
+  else if (way == ToRank)
+    channel->start<ToRank>(onMessage, closed);
+  else if (way == ToRun)
+    channel->start<ToRun>(onMessage, closed);
+  else
+    channel->start<ToClient>(onMessage, closed);
   std::thread says([&] {
     for (size_t at = 0; at < bytes.size();) {
       ssize_t n = ::send(pair.ends[1], bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
@@ -129,7 +141,7 @@ TEST(Channel, WhatIsChangedRepeatedOrLeftOutIsRefused) {
 }
 
 /// A message whose header says what it likes.
-Bytes made(const Channel::Header &header, const Bytes &body = {}) {
+Bytes made(const Header &header, const Bytes &body = {}) {
   Seal seal = sessions().first.out;
   Bytes all;
   for (const Bytes &text :
@@ -142,24 +154,24 @@ Bytes made(const Channel::Header &header, const Bytes &body = {}) {
   return all;
 }
 
-constexpr Way kWays[] = {Way::ToController, Way::ToRank, Way::ToRun, Way::ToClient};
+constexpr Way kWays[] = {ToController, ToRank, ToRun, ToClient};
 
 TEST(Channel, EachKindHasItsLimitAndGoesItsWays) {
   uint64_t least = UINT64_MAX, most = 0;
-  for (uint32_t kind = 0; kind < Channel::kinds().size(); ++kind) {
-    const Channel::Kind &of = Channel::kinds()[kind];
+  for (uint32_t kind = 0; kind < kKinds.size(); ++kind) {
+    const Kind &of = kKinds[kind];
     least = std::min(least, of.most);
     most = std::max(most, of.most);
-    EXPECT_NE(of.ways, 0) << of.type;
+    EXPECT_NE(of.ways, 0) << of.name;
     for (const Way way : kWays) {
-      const bool goes = of.ways & uint8_t(way);
+      const bool goes = (of.ways & way) != 0;
       Heard heard = hear(sessions().second, made({kind, 0, of.most + 1}), way);
-      EXPECT_EQ(heard.closed, goes ? "it sent a message that is too long: " + std::string(of.type) + " of " +
-                                         std::to_string(of.most + 1) + " bytes, at most " + std::to_string(of.most)
-                                   : "it sent a message that it may not send here: " + std::string(of.type));
+      EXPECT_EQ(heard.closed, goes ? "it sent a message that is too long, " + std::to_string(of.most + 1) +
+                                         " bytes of at most " + std::to_string(of.most) + ": " + std::string(of.name)
+                                   : "it sent a message that it may not send here: " + std::string(of.name));
       EXPECT_TRUE(heard.messages.empty());
       if (goes) {
-        EXPECT_EQ(hear(sessions().second, made({kind, 0, of.most}), way).closed, "") << of.type; // and waited for
+        EXPECT_EQ(hear(sessions().second, made({kind, 0, of.most}), way).closed, "") << of.name; // and waited for
       }
     }
   }
@@ -167,21 +179,22 @@ TEST(Channel, EachKindHasItsLimitAndGoesItsWays) {
 }
 
 uint32_t kindOf(std::string_view type) {
-  for (uint32_t kind = 0; kind < Channel::kinds().size(); ++kind)
-    if (Channel::kinds()[kind].type == type)
+  for (uint32_t kind = 0; kind < kKinds.size(); ++kind)
+    if (kKinds[kind].name == type)
       return kind;
   return UINT32_MAX;
 }
 
 TEST(Channel, AMessageIsOfTheKindThatItsHeaderSays) {
-  const Bytes body = Message::to_cbor(kPermit);
+  const Bytes body = encoded(kPermit)->bytes;
   EXPECT_EQ(hear(sessions().second, made({kindOf("permit"), 0, body.size()}, body)).messages,
             std::vector<Message>{kPermit});
-  const auto unknown = uint32_t(Channel::kinds().size());
-  for (const auto &[kind, says] : {std::pair(kindOf("prepare"), "a message that cannot be read, prepare of " +
-                                                                    std::to_string(body.size()) + " bytes"),
-                                   {unknown, "a message of unknown kind " + std::to_string(unknown)},
-                                   {UINT32_MAX, "a message of unknown kind 4294967295"}}) {
+  const auto unknown = uint32_t(kKinds.size());
+  for (const auto &[kind, says] :
+       {std::pair(kindOf("prepare"), std::string("a message that has fields that it should not have: prepare")),
+        {kindOf("table"), "a message that lacks \"first\": table"},
+        {unknown, "a message of unknown kind " + std::to_string(unknown)},
+        {UINT32_MAX, "a message of unknown kind 4294967295"}}) {
     Heard heard = hear(sessions().second, made({kind, 0, body.size()}, body));
     EXPECT_TRUE(heard.messages.empty());
     EXPECT_EQ(heard.closed, "it sent " + says);
@@ -189,48 +202,75 @@ TEST(Channel, AMessageIsOfTheKindThatItsHeaderSays) {
 }
 
 TEST(Channel, WhatCannotBeReadIsNotRead) {
-  const std::string unread = "it sent a message that cannot be read, permit of ";
-  const std::string deep =
-      "it sent a message that is too deep: permit with more than 8 objects and arrays in each other";
+  const auto unread = [](size_t bytes) {
+    return fmt::format("it sent a message that cannot be read, {} bytes of no object: permit", bytes);
+  };
+  const std::string deep = "it sent a message that has more than 8 objects and arrays in each other: permit";
   const auto nested = [](size_t depth) { return Bytes{0xa1, 0x61, 'a'} + Bytes(depth, 0x81) + Bytes{0x00}; };
-  Message eight = kPermit;
-  eight["a"] = Message::parse("[[[[[[[]]]]]]]");
-  EXPECT_EQ(
-      hear(sessions().second, made({kindOf("permit"), 0, Message::to_cbor(eight).size()}, Message::to_cbor(eight)))
-          .messages,
-      std::vector<Message>{eight});
-  for (const auto &[body, says] : {std::pair(Bytes(100, 0xff), unread + "100 bytes"),
+  for (const auto &[body, says] : {std::pair(Bytes(100, 0xff), unread(100)),
+                                   {nested(7), "it sent a message that lacks \"until\": permit"},
                                    {nested(8), deep},
                                    {nested(60'000), deep},
                                    {Bytes(60'000, 0x9f), deep},
-                                   {Bytes{0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, unread + "9 bytes"},
-                                   {Bytes{0xbb, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, unread + "9 bytes"},
-                                   {Bytes{0x7b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, unread + "9 bytes"},
-                                   {Bytes{0x80}, unread + "1 bytes"},
-                                   {Bytes{}, unread + "0 bytes"}}) {
+                                   {Bytes{0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, unread(9)},
+                                   {Bytes{0xbb, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, unread(9)},
+                                   {Bytes{0x7b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, unread(9)},
+                                   {Bytes{0x80}, unread(1)},
+                                   {Bytes{}, unread(0)}}) {
     Heard heard = hear(sessions().second, made({kindOf("permit"), 0, body.size()}, body));
     EXPECT_TRUE(heard.messages.empty());
     EXPECT_EQ(heard.closed, says);
   }
 }
 
+template <typename T> void comesBack(T message) {
+  const Encoded sent = encode(message);
+  EXPECT_EQ(kKinds[sent->header.kind].name, T::kind.name);
+  EXPECT_EQ(sent->header.size, sent->bytes.size());
+  T heard;
+  EXPECT_EQ(decode(sent->bytes, heard), "") << T::kind.name;
+  EXPECT_EQ(write(heard), write(message));
+}
+
+TEST(Messages, AllComeBackAsTheyWere) {
+  std::apply([](const auto &...each) { (comesBack(each), ...); }, All());
+  comesBack(Progress{INT64_MAX, INT64_MIN});
+  comesBack(messages::Permit{8, 1, 0, true, 1000});
+  comesBack(messages::Prepare{2, Bytes{0, 255}});
+  const StateFile file{"step-4-rank-1.state", 3, "abc"};
+  comesBack(Saved{4,
+                  {{1, file}},
+                  true,
+                  false,
+                  std::vector<OwnedUnits>{{1, 2, 3, "batch", 4, {{5, 6}}}},
+                  JobState{1, "a", 2, file},
+                  Numbers{1, 2}});
+  comesBack(Layers{{4, {{1}, {2}}, {file, file}, 2, 3, {{}}, {}}});
+  comesBack(Table{1, "boot", {{"127.0.0.1", 65535}}, {}});
+  comesBack(Report{{1, 2}, {}, {3}, {}, {1, 2, 3, 4, 5}, "ended", {}});
+  comesBack(Done{{{"plans", {{{"plan", Message::binary({1, 2})}}}}}});
+}
+
 TEST(Channel, WhoSendsWhatItMayNotIsTold) {
-  for (const auto &[way, kind] :
-       {std::pair(Way::ToController, "permit"), {Way::ToRank, "report"}, {Way::ToRun, "put"}}) {
+  for (const auto &[way, kind] : {std::pair(ToController, "permit"), {ToRank, "report"}, {ToRun, "put"}}) {
     Pair pair;
-    auto channel = std::make_shared<Channel>(pair.socket(), way);
+    auto channel = std::make_shared<Channel>(pair.socket());
     std::string closed;
-    channel->start([](const Message &) {}, [&](const std::string &why) { closed = why; });
-    const Channel::Header header{kindOf(kind), 0, 1};
+    const auto ignore = [](uint32_t, std::span<const uint8_t>) { return std::string(); };
+    channel->start(way, ignore, [&](const std::string &why) { closed = why; });
+    const Header header{kindOf(kind), 0, 1};
     ASSERT_EQ(::send(pair.ends[1], &header, sizeof header, 0), ssize_t(sizeof header));
     asio::io_context io;
-    auto other = std::make_shared<Channel>(io, pair.ends[1],
-                                           way == Way::ToController ? Way::ToRank
-                                           : way == Way::ToRank     ? Way::ToController
-                                                                    : Way::ToClient);
+    auto other = std::make_shared<Channel>(io, pair.ends[1]);
     std::vector<std::string> told;
-    other->start([&](const Message &message) { told.push_back(message.at("message")); },
-                 [&](const std::string &) { other->close(); });
+    const Way back = way == ToController ? ToRank : way == ToRank ? ToController : ToClient;
+    other->start(
+        back,
+        [&](uint32_t, std::span<const uint8_t> bytes) {
+          told.push_back(Message::from_cbor(bytes.begin(), bytes.end()).at("message"));
+          return std::string();
+        },
+        [&](const std::string &) { other->close(); });
     std::thread hears([&] { io.run(); });
     pair.io.run();
     hears.join();

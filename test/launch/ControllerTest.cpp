@@ -23,8 +23,7 @@ TEST(Controller, FromTheMeetingToTheReports) {
   EXPECT_EQ(p.last(0, "permit").at("last"), false);
   p.say(0, {{"type", "progress"}, {"step", 8}, {"needs", 8}});
   ASSERT_TRUE(p.until([&] { return p.last(1, "permit").at("last") == true; }));
-  Message report = toJson(RankReport{});
-  report["type"] = "report";
+  const Message report = test::emptyReport();
   p.allSay(report);
   ASSERT_TRUE(p.hears(1, "finish"));
   EXPECT_TRUE(p.controller->outcome().ok());
@@ -35,8 +34,7 @@ TEST(Controller, FromTheMeetingToTheReports) {
 TEST(Controller, WhoHasNothingToDoEndsOnceAllOthersHave) {
   Played p(3, kLong, 4);
   p.meet();
-  Message report = toJson(RankReport{});
-  report["type"] = "report";
+  const Message report = test::emptyReport();
   p.say(2, {{"type", "waits"}});
   p.say(0, report);
   p.say(0, {{"type", "clock"}}); // whose answer comes behind all that the report may have led to
@@ -154,8 +152,7 @@ TEST(Controller, StopEndsAtWhatIsPermitted) {
   ASSERT_TRUE(p.until([&] { return p.last(1, "permit").at("last") == true; }));
   EXPECT_EQ(p.last(1, "permit").at("until"), 4);
   EXPECT_FALSE(told);
-  Message report = toJson(RankReport{});
-  report["type"] = "report";
+  const Message report = test::emptyReport();
   p.controller->stop("stop"); // what was asked for already
   p.allSay(report);
   ASSERT_TRUE(p.until([&] { return told; }));
@@ -242,14 +239,68 @@ TEST_F(ControllerOfHosts, WhoComesLaterHearsWhatWasSaidBefore) {
   EXPECT_EQ(p.last(2, "text").at("text"), "7");
 }
 
-TEST(Controller, AMessageThatMakesNoSenseEndsThatProcess) {
-  Played p(2, kLong);
-  p.meet();
-  p.say(0, {{"type", "progress"}, {"step", "far"}});
-  ASSERT_TRUE(p.until([&] { return p.controller->failing(); }));
-  EXPECT_NE(p.controller->outcome().message.find(
-                "it sent a message that lacks something, or has something of the wrong type: progress"),
-            std::string::npos);
+TEST(Controller, WhatAProcessCannotMeanEndsItsConnection) {
+  const Message progress{{"type", "progress"}, {"step", 1}};
+  const Message report = test::emptyReport();
+  const auto with = [](Message message, const char *field, const Message &value) {
+    message[field] = value;
+    return message;
+  };
+  const Message saved{
+      {"type", "saved"}, {"step", 4}, {"states", Message::array()}, {"layers", false}, {"recuts", false}};
+  const std::pair<Message, std::string> lies[] = {
+      {with(progress, "step", "far"), "a message that has another type or range of \"step\": progress"},
+      {with(progress, "step", 1.5), "a message that has another type or range of \"step\": progress"},
+      {with(progress, "step", UINT64_MAX), "a message that has another type or range of \"step\": progress"},
+      {with(progress, "more", 1), "a message that has fields that it should not have: progress"},
+      {Message{{"type", "progress"}}, "a message that lacks \"step\": progress"},
+      {with(progress, "step", INT64_MAX), "progress to a step that the run does not have"},
+      {with(progress, "needs", -1), "progress to a step that the run does not have"},
+      {{{"type", "permit"}}, "a message that it may not send here: permit"},
+      {{{"type", "nonsense"}}, "a message of unknown kind " + std::to_string(messages::kKinds.size())},
+      {{{"type", "listening"}, {"address", "127.0.0.1"}, {"port", 1}},
+       "an address to listen at that is none, or a second one"},
+      {{{"type", "listening"}, {"address", "127.0.0.1"}, {"port", 65536}},
+       "a message that has another type or range of \"port\": listening"},
+      {{{"type", "ready"}}, "ready before it listens, or twice"},
+      {{{"type", "clock"}, {"now", 7}}, "a time where it may only ask for one"},
+      {{{"type", "put"}, {"key", "a"}, {"text", "b"}}, "a text, which only a host says"},
+      {{{"type", "swap"}, {"variant", "second"}}, "a swap, which only a host asks for"},
+      {{{"type", "finishes"}, {"step", 4}}, "an end, which only a host says, in a step of the run"},
+      {{{"type", "prepared"}, {"program", 1}, {"code", 9}, {"message", ""}}, "an answer with a code that is none"},
+      {{{"type", "paced"}, {"solo", -1}, {"filled", 1}}, "a time below zero"},
+      {saved, "a state that nobody has asked for"},
+      {with(report, "steps", {1}), "a report that cannot be"},
+      {with(report, "events", {1, 2, 3}), "a report that cannot be"},
+      {with(report, "job", {1, 2, 3, 4}), "a message that has another type or range of \"job\": report"},
+      {with(report, "job_ended", 0), "a message that has another type or range of \"job_ended\": report"}};
+  for (const auto &[lie, says] : lies) {
+    Played p(2, kLong);
+    p.meet();
+    p.say(1, lie);
+    ASSERT_TRUE(p.until([&] { return p.controller->failing(); })) << says;
+    EXPECT_EQ(p.controller->outcome().message, "it sent " + says);
+    ASSERT_TRUE(p.hears(1, "end")) << says;
+    EXPECT_EQ(p.last(1, "end").at("message"), "what it was sent ends the connection: " + says);
+  }
+}
+
+TEST_F(ControllerOfCheckpoints, AStateThatIsNotItsOwnIsRefused) {
+  const auto saved = [](size_t rank, int64_t step, const char *name, bool layers = false) {
+    const std::vector<std::pair<int32_t, StateFile>> states{{int32_t(rank), {name, 1, "0"}}};
+    return Message{
+        {"type", "saved"}, {"step", step}, {"states", messages::write(states)}, {"layers", layers}, {"recuts", false}};
+  };
+  for (const auto &[lie, says] : {std::pair(saved(0, 10, "x"), "a state that is not its own"),
+                                  {saved(8, 10, "x", true), "a state that is not its own"},
+                                  {saved(1, 10, "../x"), "a state that is not its own"},
+                                  {saved(1, 101, "x"), "a state that nobody has asked for"}}) {
+    Played p(2, kLong, 100, folder);
+    p.meet();
+    p.say(1, lie);
+    ASSERT_TRUE(p.until([&] { return p.controller->failing(); }));
+    EXPECT_EQ(p.controller->outcome().message, std::string("it sent ") + says);
+  }
 }
 
 } // namespace

@@ -13,6 +13,23 @@ using namespace runtime;
 
 inline constexpr plan::Time kLong = 600'000'000'000'000, kShort = 1'000'000'000'000; // 10 minutes, 1 s
 
+/// A message as its fields and its "type", sent as it is, right or wrong.
+inline Encoded encoded(Message message) {
+  auto body = std::make_shared<messages::Body>();
+  while (body->header.kind < messages::kKinds.size() && messages::kKinds[body->header.kind].name != message.at("type"))
+    ++body->header.kind;
+  message.erase("type");
+  body->bytes = Message::to_cbor(message);
+  body->header.size = body->bytes.size();
+  return body;
+}
+
+inline Message emptyReport() {
+  Message report = messages::write(toMessage(RankReport()));
+  report["type"] = "report";
+  return report;
+}
+
 class Played {
 public:
   Played(int32_t ranks, plan::Time deadline, int64_t steps = 100, const std::string &checkpoint = "",
@@ -59,17 +76,23 @@ public:
     const auto rank = int32_t(ends.size());
     int pair[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    controller->join(rank, std::make_shared<Channel>(io, pair[0], Way::ToController),
+    controller->join(rank, std::make_shared<Channel>(io, pair[0]),
                      [this, rank](const std::string &why) { controller->gone(rank, why); });
-    ends.push_back(std::make_shared<Channel>(io, pair[1], Way::ToRank));
-    ends.back()->start([this, rank](Message m) { said[size_t(rank)].push_back(std::move(m)); },
-                       [](const std::string &) {});
+    ends.push_back(std::make_shared<Channel>(io, pair[1]));
+    ends.back()->start(
+        messages::ToRank,
+        [this, rank](uint32_t kind, std::span<const uint8_t> bytes) {
+          said[size_t(rank)].push_back(Message::from_cbor(bytes.begin(), bytes.end()));
+          said[size_t(rank)].back()["type"] = messages::kKinds[kind].name;
+          return std::string();
+        },
+        [](const std::string &) {});
   }
 
-  void say(size_t rank, const Message &message) { ends[rank]->send(message); }
+  void say(size_t rank, const Message &message) { ends[rank]->send(encoded(message)); }
   void allSay(const Message &message) {
     for (auto &end : ends)
-      end->send(message);
+      end->send(encoded(message));
   }
 
   /// Runs until it holds; false: it did not within minutes.

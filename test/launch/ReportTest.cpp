@@ -1,5 +1,6 @@
 // Lateness in buckets, step times by their definition, and reports on their way through the channel.
 #include "runtime/launch/Report.h"
+#include "runtime/launch/messages/Code.h"
 #include "runtime/stage/synthetic/Pattern.h"
 
 #include <gtest/gtest.h>
@@ -71,7 +72,11 @@ TEST(Report, SurvivesTheChannel) {
   begin(compute, {&op, 7, 0, 0});
   compute.record(200, 260, 6);
   compute.settle();
-  RankReport report = fromJson(toJson(summarize({compute, transfer})), 1);
+  const messages::Encoded sent = messages::encode(toMessage(summarize({compute, transfer})));
+  messages::Report heard;
+  ASSERT_EQ(messages::decode(sent->bytes, heard), "");
+  RankReport report;
+  ASSERT_TRUE(fromMessage(heard, 1, report));
   ASSERT_EQ(report.steps.size(), 1u);
   EXPECT_EQ(report.steps[0].firstStart, 200); // the transfer does not count
   EXPECT_EQ(report.steps[0].lastEnd, 260);

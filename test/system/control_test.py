@@ -62,16 +62,18 @@ class ClientsTest(ControlledTest):
         launcher, _ = self.run_of()
         deep = b"\x81" * 60_000 + b"\x80"
         for content, says in (
-                (framed("status", body=deep), "a message that is too deep: status with more than 8 objects and arrays in each other"),
-                (framed("status", {"a": [[[[[[[[]]]]]]]]}), "a message that is too deep: status"),
-                (framed("status", body=b"\x9b" + b"\xff" * 8), "a message that cannot be read, status of 9 bytes"),
-                (framed("status", body=b"\xbf"), "a message that cannot be read, status of 1 bytes"),
-                (framed("swap", body=b"\x80"), "a message that cannot be read, swap of 1 bytes"),
+                (framed("status", body=deep), "a message that has more than 8 objects and arrays in each other: status"),
+                (framed("status", {"a": [[[[[[[[]]]]]]]]}), "a message that has more than 8 objects and arrays in each other: status"),
+                (framed("status", body=b"\x9b" + b"\xff" * 8), "a message that cannot be read, 9 bytes of no object: status"),
+                (framed("status", body=b"\xbf"), "a message that cannot be read, 1 bytes of no object: status"),
+                (framed("swap", body=b"\x80"), "a message that cannot be read, 1 bytes of no object: swap"),
                 (framed("text", body=b"\x81" * 999_999 + b"\x80"), "a message that it may not send here: text"),
                 (header("report", 3 << 29), "a message that it may not send here: report"),
-                (header("status", 1 << 20), "a message that is too long: status of 1048576 bytes, at most 65536"),
+                (header("status", 1 << 20), "a message that is too long, 1048576 bytes of at most 65536: status"),
                 (header(len(KINDS), 0), f"a message of unknown kind {len(KINDS)}"),
-                (framed("swap", {"variant": [1]}), "a message that lacks something, or has something of the wrong type: swap")):
+                (framed("swap"), "a message that lacks \"variant\": swap"),
+                (framed("status", {"why": 1}), "a message that has fields that it should not have: status"),
+                (framed("swap", {"variant": [1]}), "a message that has another type or range of \"variant\": swap")):
             with self.subTest(says):
                 heard = self.client().ask(content)
                 kind, fields = heard[-1]

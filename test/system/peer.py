@@ -1,13 +1,19 @@
-"""What a test says to a run in its own words: messages as runtime/launch/Channel.h frames them."""
+"""What a test says to a run in its own words: messages as runtime/launch/Channel.h frames them, to a control socket or as a
+rank that holds the job's secret (runtime/transport/host/Wire.h, runtime/transport/Seal.h)."""
+import ctypes
+import ctypes.util
+import hashlib
+import os
 import socket
 import struct
+import time
 
 from support import HANG
 
-# In the order of runtime/launch/Channel.cpp: a message's header has the place of its kind.
-KINDS = """listening table ready start permit progress saved report finish prepare drop prepared stop failed end clock load
-load_for swap status adapt plan done refused alive measure measured decision layers paced waits rest put text swapped finishes
-underway offer offers""".split()
+# In the order of runtime/launch/Messages.h: a message's header has the place of its kind.
+KINDS = """listening offer ready progress saved prepared measured paced waits report failed put finishes clock table offers start
+permit prepare drop measure decision layers rest finish end text swapped underway swap stop load load_for adapt status plan done
+refused alive""".split()
 
 
 def cbor(value):
@@ -68,7 +74,7 @@ def header(kind, size):
 
 def framed(kind, fields=None, body=None):
     """A message; `body`: these bytes in place of fields."""
-    body = cbor({"type": kind, **(fields or {})}) if body is None else body
+    body = cbor(fields or {}) if body is None else body
     return header(kind, len(body)) + body
 
 
@@ -107,3 +113,131 @@ class Client:
             heard.append(answer)
         self.socket.close()
         return heard
+
+
+PROTOCOL = 8
+JOB = hashlib.blake2b(digest_size=16).digest()  # of a job without an id
+
+
+def sodium():
+    name = ctypes.util.find_library("sodium")
+    return ctypes.CDLL(name) if name else None
+
+
+def stretched(secret):
+    """Argon2id, as runtime/transport/Seal.h has it."""
+    key = ctypes.create_string_buffer(32)
+    assert sodium().crypto_pwhash(key, ctypes.c_ulonglong(32), secret.encode(), ctypes.c_ulonglong(len(secret)), JOB,
+                                  ctypes.c_ulonglong(2), ctypes.c_size_t(64 << 20), 2) == 0
+    return key.raw
+
+
+class Line:
+    """A connection of a rank with another of its job, after the handshake."""
+
+    def __init__(self, connection, rank, dials, secret, world, steps, plan):
+        self.socket, self.dials = connection, dials
+        connection.settimeout(HANG)
+        public, private = ctypes.create_string_buffer(32), ctypes.create_string_buffer(32)
+        sodium().crypto_kx_keypair(public, private)
+        own = b"PIPERUN\n" + struct.pack("<IIII", PROTOCOL, 1, rank, 1 if dials else 2) + JOB + public.raw + os.urandom(32)
+        if dials:
+            connection.sendall(own)
+        other = self.read(104)
+        if not dials:
+            connection.sendall(own)
+        one, two = ctypes.create_string_buffer(32), ctypes.create_string_buffer(32)
+        agree = sodium().crypto_kx_client_session_keys if dials else sodium().crypto_kx_server_session_keys
+        assert agree(one, two, public, private, other[40:72]) == 0
+        up, down = (two.raw, one.raw) if dials else (one.raw, two.raw)
+        root = hashlib.blake2b(up + down + (own + other if dials else other + own), digest_size=32, key=secret).digest()
+        caller, listener, up, down = (hashlib.blake2b(digest_size=32, key=root, salt=struct.pack("<QQ", which, 0),
+                                                      person=b"piperun3" + bytes(8)).digest() for which in (1, 2, 3, 4))
+        self.out, self.into = (up, down) if dials else (down, up)
+        self.sent = self.heard = 0
+        if dials:
+            connection.sendall(caller)
+            assert self.read(36) == struct.pack("<I", 1) + listener, "the secret differs"
+        else:
+            assert self.read(32) == caller, "the secret differs"
+            connection.sendall(struct.pack("<I", 1) + listener)
+        terms = struct.pack("<qII", steps, world, 0) + hashlib.blake2b(plan, digest_size=32).digest()
+        self.seal(terms)
+        assert self.open(len(terms)) == terms
+
+    def read(self, size):
+        content = self.socket.recv(size, socket.MSG_WAITALL)
+        if len(content) < size:
+            raise ConnectionResetError
+        return content
+
+    def seal(self, text):
+        sealed = ctypes.create_string_buffer(len(text) + 16)
+        sodium().crypto_aead_chacha20poly1305_ietf_encrypt(sealed, None, text, ctypes.c_ulonglong(len(text)), None,
+                                                           ctypes.c_ulonglong(0), None, struct.pack("<QI", self.sent, 0), self.out)
+        self.sent += 1
+        self.socket.sendall(sealed.raw)
+
+    def open(self, size):
+        sealed = self.read(size + 16)
+        text = ctypes.create_string_buffer(max(size, 1))
+        assert sodium().crypto_aead_chacha20poly1305_ietf_decrypt(text, None, None, sealed, ctypes.c_ulonglong(len(sealed)), None,
+                                                                  ctypes.c_ulonglong(0), struct.pack("<QI", self.heard, 0),
+                                                                  self.into) == 0
+        self.heard += 1
+        return text.raw[:size]
+
+
+class Rank:
+    """Rank 1 of 2 of a job whose rank 0 is piperun: it says what a test wants."""
+
+    def __init__(self, port, plan, steps, secret):
+        self.terms = (stretched(secret), 2, steps, plan.read_bytes())
+        end = time.monotonic() + HANG
+        while True:
+            try:
+                connection = socket.create_connection(("127.0.0.1", port), timeout=HANG)
+                break
+            except ConnectionRefusedError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.01)
+        self.controller = Line(connection, 1, True, *self.terms)
+        self.peer = None
+
+    def say(self, content):
+        """The bytes of a message, of up to 1 MiB."""
+        self.controller.seal(content[:16])
+        if len(content) > 16:
+            self.controller.seal(content[16:])
+
+    def tell(self, kind, **fields):
+        self.say(framed(kind, fields))
+
+    def hear(self, kind):
+        """The fields of the next message of this kind; the others before it are left out."""
+        while True:
+            number, _, size = struct.unpack("<IIQ", self.controller.open(16))
+            fields = read_cbor(self.controller.open(size))
+            if KINDS[number] == kind:
+                return fields
+
+    def meet(self):
+        """Until both have started."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            server.settimeout(HANG)
+            self.tell("listening", address="127.0.0.1", port=server.getsockname()[1])
+            self.hear("table")
+            self.peer = Line(server.accept()[0], 1, False, *self.terms)
+        self.tell("ready")
+        self.hear("start")
+
+    def close(self):
+        for line in (self.controller, self.peer):
+            if line:
+                line.socket.close()
+
+
+def frame(kind, size=0, tag=(0, 0, 0, 0, 0, 0)):
+    """A frame between ranks: wire::Frame."""
+    return struct.pack("<IIQqqqiIqqqqqdBBBBIq", kind, 0, size, *tag[:3], *tag[3:5], tag[5], 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0)

@@ -29,6 +29,7 @@ namespace pipec {
 namespace {
 
 using runtime::Message;
+namespace messages = runtime::messages;
 
 /// For how long a run may say nothing: it has the processors first, and a run that is stopped may go on.
 constexpr std::chrono::minutes kPatience{1};
@@ -41,7 +42,8 @@ public:
   /// Code::Run where there is none (any more), Code::Input where it does not adapt.
   Status look() {
     Message answer;
-    if (Status status = runtime::askControl(path, {{"type", "status"}}, answer, kPatience); !status.ok())
+    if (Status status = runtime::askControl(path, messages::encode(messages::AskStatus{}), answer, kPatience);
+        !status.ok())
       return status;
     adapt = answer.value("adapt", Message());
     cut = answer.value("cut", Message());
@@ -55,7 +57,7 @@ public:
     if (now == known)
       return {};
     Message answer;
-    Status status = runtime::askControl(path, {{"type", "plan"}}, answer, kPatience);
+    Status status = runtime::askControl(path, messages::encode(messages::AskPlan{}), answer, kPatience);
     candidates.clear();
     all.clear();
     for (const Message &each : status.ok() ? answer.at("plans") : Message::array()) {
@@ -92,8 +94,8 @@ public:
     Message answer;
     Status status = plan::writeFile(file, plan.bytes);
     if (status.ok())
-      status = runtime::askControl(
-          path, {{"type", "load_for"}, {"path", file}, {"name", plan.name}, {"recuts", recuts}}, answer, kPatience);
+      status =
+          runtime::askControl(path, messages::encode(messages::LoadFor{file, plan.name, recuts}), answer, kPatience);
     std::filesystem::remove_all(folder, error);
     return status;
   }

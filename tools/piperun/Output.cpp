@@ -80,9 +80,7 @@ std::string toText(const Outcome &outcome) {
 }
 
 std::string answerJson(const runtime::Message &answer) {
-  runtime::Message shown = answer;
-  shown.erase("type");
-  return shown.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 /// Of an answer to status or adapt: what the decision maker knows and did last.

@@ -277,19 +277,23 @@ Status run(const Arguments &a, Outcome &outcome) {
   return a.local ? runLocal(a, prepared, outcome) : runJoined(a, prepared, environment, outcome);
 }
 
-Status ask(const Arguments &a) {
-  std::string command = a.command();
-  runtime::Message request{{"type", command}};
+static runtime::Encoded requestOf(const Arguments &a) {
+  using namespace runtime::messages;
+  const std::string command = a.command();
   if (command == "load") // the run reads it, from wherever it stands
-    request["path"] = std::filesystem::absolute(a.words[1]).string();
+    return encode(Load{std::filesystem::absolute(a.words[1]).string()});
   if (command == "swap")
-    request["variant"] = a.words[1];
+    return encode(Swap{a.words[1]});
   if (command == "adapt")
-    request["mode"] = a.words[1];
+    return encode(Adapt{a.words[1]});
+  return command == "stop" ? encode(Stop{}) : encode(AskStatus{});
+}
+
+Status ask(const Arguments &a) {
   runtime::Message answer;
-  Status status = runtime::askControl(a.control, request, answer);
+  Status status = runtime::askControl(a.control, requestOf(a), answer);
   if (status.ok())
-    fmt::print("{}", a.json ? answerJson(answer) : answerText(command, answer));
+    fmt::print("{}", a.json ? answerJson(answer) : answerText(a.command(), answer));
   return status;
 }
 

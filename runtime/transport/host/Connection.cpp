@@ -20,7 +20,8 @@ static bool isSum(wire::Type type) {
 }
 
 Connection::Connection(Line line, int32_t peer, Handler &handler)
-    : socket(std::move(line.socket)), session(std::move(line.session)), peer(peer), handler(handler) {
+    : socket(std::move(line.socket)), in(std::move(line.session.in)), outbox(std::move(line.session.out), kBacklog),
+      peer(peer), handler(handler) {
   prepareSocket(socket);
 }
 
@@ -31,11 +32,11 @@ void Connection::mute() { muteSocket(socket); }
 /// Reads and opens the next text.size() bytes. False if something went wrong, of which `error` or the handler then
 /// knows.
 asio::awaitable<bool> Connection::readSealed(std::span<uint8_t> text, std::error_code &error) {
-  incoming.resize(text.size() + session.in.extra());
+  incoming.resize(text.size() + in.extra());
   co_await asio::async_read(socket, asio::buffer(incoming), asio::redirect_error(kAwait, error));
   if (error || closed)
     co_return false;
-  if (session.in.open(incoming)) {
+  if (in.open(incoming)) {
     std::memcpy(text.data(), incoming.data(), text.size());
     co_return true;
   }
@@ -87,50 +88,35 @@ asio::awaitable<void> Connection::read() {
     lost(error);
 }
 
+static std::span<const uint8_t> bytesOf(const wire::Frame &frame) {
+  static_assert(sizeof frame <= Outbox::kHead);
+  return {reinterpret_cast<const uint8_t *>(&frame), sizeof frame};
+}
+
 void Connection::write(const wire::Frame &frame, const std::byte *payload, std::function<void()> written) {
-  if (closed)
-    return;
-  outbox.push_back({frame, payload, std::move(written), {}});
-  if (outbox.size() == 1)
-    writeNext();
+  std::vector<asio::const_buffer> buffers;
+  if (payload)
+    buffers.emplace_back(payload, frame.bytes);
+  write(frame, std::move(buffers), std::move(written));
 }
 
 void Connection::write(const wire::Frame &frame, std::vector<asio::const_buffer> payload,
                        std::function<void()> written) {
   if (closed)
     return;
-  outbox.push_back({frame, nullptr, std::move(written), std::move(payload)});
+  if (!outbox.push(bytesOf(frame), nullptr, std::move(payload), std::move(written)))
+    return handler.onLost(peer, "it does not read what it is sent");
   if (outbox.size() == 1)
     writeNext();
 }
 
-void Connection::appendSealed(const void *text, size_t size) {
-  const size_t at = outgoing.size();
-  outgoing.resize(at + size + session.out.extra());
-  std::memcpy(outgoing.data() + at, text, size);
-  session.out.close(std::span(outgoing).subspan(at));
-}
-
 void Connection::writeNext() {
-  const Outgoing &next = outbox.front();
-  outgoing.clear();
-  appendSealed(&next.frame, sizeof next.frame);
-  if (next.pieces.empty())
-    return writeOut(std::array<asio::const_buffer, 2>{asio::buffer(outgoing),
-                                                      asio::buffer(next.payload, next.payload ? next.frame.bytes : 0)});
-  std::vector<asio::const_buffer> buffers{asio::buffer(outgoing)};
-  buffers.insert(buffers.end(), next.pieces.begin(), next.pieces.end());
-  writeOut(buffers);
-}
-
-template <typename Buffers> void Connection::writeOut(const Buffers &buffers) {
-  asio::async_write(socket, buffers, allAtOnce, [this](std::error_code error, size_t) {
+  asio::async_write(socket, outbox.next(), allAtOnce, [this](std::error_code error, size_t) {
     if (error == asio::error::operation_aborted)
       return; // this end has closed the socket, and this object may be gone
     if (error)
       return lost(error);
-    std::function<void()> written = std::move(outbox.front().written);
-    outbox.pop_front();
+    const std::function<void()> written = outbox.giveUp(); // frames have no body: all of it has left
     if (!outbox.empty())
       writeNext();
     if (written)
@@ -150,10 +136,9 @@ void Connection::abort(const std::string &reason) {
   frame.bytes = std::min<uint64_t>(reason.size(), wire::kAbortBytes);
   socket.non_blocking(true, ignored);
   if (outbox.empty()) { // else the frame would land inside another
-    outgoing.clear();
-    appendSealed(&frame, sizeof frame);
-    appendSealed(reason.data(), frame.bytes);
-    socket.write_some(asio::buffer(outgoing), ignored);
+    const auto *text = reinterpret_cast<const uint8_t *>(reason.data());
+    const std::span<const uint8_t> sealed = outbox.sealed(bytesOf(frame), {text, size_t(frame.bytes)});
+    socket.write_some(asio::buffer(sealed.data(), sealed.size()), ignored);
   }
   socket.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
   socket.cancel(ignored); // payloads may belong to who no longer waits for them

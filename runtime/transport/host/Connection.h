@@ -3,11 +3,11 @@
 // thread.
 #pragma once
 
+#include "runtime/transport/Outbox.h"
 #include "runtime/transport/host/Meeting.h"
 #include "runtime/transport/host/Wire.h"
 
 #include <asio.hpp>
-#include <deque>
 #include <functional>
 #include <memory>
 
@@ -52,26 +52,20 @@ public:
   void abort(const std::string &reason);
 
 private:
-  struct Outgoing {
-    wire::Frame frame;
-    const std::byte *payload;
-    std::function<void()> written;
-    std::vector<asio::const_buffer> pieces; // of a payload that has several
-  };
+  /// How many bytes of frames may wait behind the one that is being written.
+  static constexpr uint64_t kBacklog = 16 << 20;
 
   asio::awaitable<void> read();
   asio::awaitable<bool> readSealed(std::span<uint8_t> text, std::error_code &error);
-  void appendSealed(const void *text, size_t size);
   void writeNext();
-  template <typename Buffers> void writeOut(const Buffers &buffers);
   void lost(const std::error_code &error);
 
   asio::ip::tcp::socket socket;
-  Session session;
+  Seal in;
+  Outbox outbox;
   int32_t peer;
   Handler &handler;
-  std::vector<uint8_t> incoming, outgoing; // sealed bytes
-  std::deque<Outgoing> outbox;
+  std::vector<uint8_t> incoming; // sealed bytes
   bool closed = false;
   bool aborting = false;
 };

@@ -1,0 +1,47 @@
+// All messages between the controller, the processes of a run and the clients of its control socket. A message is a
+// struct: its fields have names, and its kind says how it is called, which ways it goes and how long it may be. The
+// list of all structs (All) is the table from which encoding, decoding and dispatch come (messages/Code.h).
+//
+// On the wire a message is a header and a CBOR object of its fields. Decoding takes nothing for granted: what is too
+// deep, lacks a field, has another one, or a field of another type or range, is refused with the reason.
+//
+// Controller and process say, in this order:
+//   process:    Listening
+//   controller: Table
+//   process:    Offer, where its transport has one, to which the controller answers Offers; Ready
+//   controller: Start, Permit …
+//   process:    Progress …, Saved …, (where it has nothing to do: Waits; and once the others are done, the controller:
+//               Rest) Report
+//   controller: Finish
+// at any time after the start:
+//   controller: Prepare, Drop, Measure, Decision, Layers
+//   process:    Prepared, Measured, Paced, Stop
+// of a host, at any time:
+//   process:    Put, Swap, Finishes
+//   controller: Text, Swapped, Underway
+// at any time:
+//   process:    Failed, Clock
+//   controller: End, Clock
+//
+// A client says Load, LoadFor, Swap, Adapt, AskPlan, AskStatus or Stop. The controller answers Done or Refused, and
+// says Alive while that takes long.
+#pragma once
+
+#include "runtime/launch/messages/FromController.h"
+#include "runtime/launch/messages/FromRanks.h"
+#include "runtime/launch/messages/OfControl.h"
+
+namespace pipec::runtime::messages {
+
+/// The table. Header::kind is a place in it.
+using All = std::tuple<Listening, Offer, Ready, Progress, Saved, Prepared, Measured, Paced, Waits, Report, Failed, Put,
+                       Finishes, Clock, Table, Offers, Start, Permit, Prepare, Drop, Measure, Decision, Layers, Rest,
+                       Finish, End, Text, Swapped, Underway, Swap, Stop, Load, LoadFor, Adapt, AskStatus, AskPlan, Done,
+                       Refused, Alive>;
+
+template <typename... Each> constexpr auto kindsOf(std::tuple<Each...> *) {
+  return std::array<Kind, sizeof...(Each)>{Each::kind...};
+}
+inline constexpr auto kKinds = kindsOf(static_cast<All *>(nullptr));
+
+} // namespace pipec::runtime::messages
