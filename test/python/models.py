@@ -36,6 +36,16 @@ def layers(count, frozen=()):
     return [(lambda make=make: make().requires_grad_(False)) if number in frozen else make for number, make in enumerate(made)]
 
 
+def tied(layers, how):
+    """Modules, of which the head has the embedding's weight."""
+    torch.manual_seed(3)
+    made = [make() for make in layers]
+    made[-1][1].weight = made[0].weight
+    if how == "frozen":
+        made[0].weight.requires_grad_(False)
+    return made
+
+
 def loss(output, target):
     return torch.nn.functional.cross_entropy(output.flatten(0, 1), target.flatten())
 

@@ -75,7 +75,13 @@ def train(case):
     plan = pipec.load(case["plan"])
     rank, replica = plan.place()
     dtype = torch.float64 if case.get("double") else torch.float32
-    modules = {s: m.to(dtype) for s, m in pipec.torch.stages(plan, models.layers(case["layers"], case.get("frozen", ())), rank).items()}
+    layers = models.layers(case["layers"], case.get("frozen", ()))
+    if case.get("tied"):
+        layers = models.tied(layers, case["tied"])
+    if case.get("tied") == "by hand":
+        modules = {each.stage: torch.nn.Sequential(layers[each.stage]) for each in plan.stages(rank)}
+    else:
+        modules = {s: m.to(dtype) for s, m in pipec.torch.stages(plan, layers, rank).items()}
     if case.get("wide"):
         modules = {s: torch.nn.Sequential(torch.nn.Linear(models.WIDTH, 2 * models.WIDTH)) for s in modules}
     if case.get("dry"):  # random numbers are a stage's, of which there are others then
@@ -97,7 +103,9 @@ def train(case):
     own = None if case.get("planned") else models.optimizer([("", p) for m in modules.values() for p in m.parameters()])
     digests, losses, values, order = [], [], {}, Order()
     options = {key: case[key] for key in ("seed", "clip", "checkpoint", "every", "resume", "overwrite", "trace", "deadline", "idle",
-                                          "control", "adapt") if key in case}
+                                          "control", "adapt", "check") if key in case}
+    if case.get("checks") is not None:
+        options["check"] = case["checks"][rank]
     with Watched(plan, modules, loss=models.loss, optimizer=planned if case.get("planned") else None,
                          state={"optimizer": own} if own else None, progress=case.get("progress", False), **options) as run:
         for step in range(run.steps_done, case["steps"]):
@@ -130,7 +138,11 @@ def train(case):
                 x, target = (each.reshape(2 * each.shape[0], -1) for each in (x, target))
             if plan.degree > 1:
                 x, target = x.chunk(plan.degree)[replica], target.chunk(plan.degree)[replica]
-            loss = run.step(x, target=target)
+            if case.get("strays", [None])[0] == rank and step >= case["strays"][1]:
+                x, target = x.flip(0), target.flip(0)
+            if case.get("sees_its_own"):
+                x, target = x if rank == 0 else None, target if rank == plan.ranks - 1 else None
+            loss = run.step(x, target=target, batch_id=case["ids"][rank] if case.get("ids") else None)
             if own and (step + 1) % case.get("accumulates", 1) == 0:
                 own.step()
                 own.zero_grad()

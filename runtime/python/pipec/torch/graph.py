@@ -15,6 +15,7 @@ import torch
 from torch.autograd.graph import GradientEdge
 
 from .boxes import empty_boxes, has_foreign_boxes
+from .hooks import NodeHooks
 from .kernels import KERNELS
 
 _LEAF = "torch::autograd::AccumulateGrad"
@@ -206,7 +207,7 @@ class Plan:
                     self.folded.add(child)
 
     def _find_sums(self, behind):
-        """Parameters that a single gradient reaches, and whether sums have autograd's order: in W, what comes from cut
+        """Parameters that a single gradient reaches, with the hooks of their nodes, and whether sums have autograd's order: in W, what comes from cut
         nodes is summed before what comes from nodes inside branches."""
         direct, inside = {}, set()
         for cut, each in zip(self.cuts, behind):
@@ -218,7 +219,7 @@ class Plan:
         for child, sequences in direct.items():
             later = [self._sequence(parent) for parent, _ in self.parents[child] if parent in inside - self.folded]
             if len(sequences) == 1 and not later and (leaf := self._leaf(child)) is not None:
-                self.single[child] = leaf
+                self.single[child] = leaf, NodeHooks(self.rows[child])
             if later and len(sequences) + len(later) > 2 and max(later) > min(sequences):
                 self.fused = True
 

@@ -56,11 +56,11 @@ class LayeredStage:
     """As Stage, of a Sequential; a pass is of `layers` layers from `first` on (0: all). Between parts it keeps what one layer
     hands to the next."""
 
-    def __init__(self, module, *, number, loss, seed, wants_gradient, split):
+    def __init__(self, module, *, number, loss, seed, wants_gradient, split, checks=None):
         left = {}
         last = len(module) - 1
         self._layers = [_Layer(layer, left, n == 0, number=number, loss=loss if n == last else None, seed=seed,
-                               wants_gradient=wants_gradient or n > 0, split=split) for n, layer in enumerate(module)]
+                               wants_gradient=wants_gradient or n > 0, split=split, checks=checks) for n, layer in enumerate(module)]
         self._forwards, self._gradients = {}, {}
 
     def _range(self, first, layers):

@@ -2,6 +2,7 @@
 import torch
 
 from ..errors import SpecError
+from . import shared
 from .random import Seeded
 
 
@@ -12,6 +13,7 @@ def stages(plan, layers, rank, seed=0):
     if len(layers) != sum(cut):
         whose = f"its layers are cut {'-'.join(map(str, cut))}" if plan.cut else f"it has {plan.stage_count} stages and no layers"
         raise SpecError(f"the model has {len(layers)} layers, the plan {sum(cut)} ({whose})", plan.name)
+    shared.note(cut, layers)
     made = {}
     for stage in plan.stages(rank):
         first = sum(cut[:stage.stage])

@@ -8,11 +8,14 @@ import pickle
 import random
 import sys
 import time
+import warnings
 
 import torch
 
 from .. import _library as lib
 from ..errors import Ended, Error, RunError, SpecError, raise_for
+from . import shared, wrapped
+from .checks import Checks, checksum_of_batch, different_batches
 from .device import device_of
 from .layered import LayeredStage, first_stage
 from .replicas import described, flatten
@@ -95,13 +98,15 @@ class Run:
     keeps, {name: what has a state_dict}. checkpoint: a folder; every: steps from one to the next (0: only at the end);
     resume: goes on from what is there, if anything is; overwrite: begins anew. control: a socket for `piperun --control`.
     adapt: "on", "observe" or "profile". trace: a file, written as trace.RANK.json. deadline, idle: seconds that one rank may
-    wait for another within a step, and else. progress: whether rank 0 prints.
+    wait for another within a step, and else. check: when R's output is compared with F's, and the batches of the first stage's
+    rank with those of the last one's: "first" (in two steps, at the beginning and behind each swap), "always" or "never"; the
+    same on all ranks. progress: whether rank 0 prints.
 
     Raises SpecError for what cannot be, RunError where another rank or the network fails."""
 
     def __init__(self, plan, modules, *, loss=None, seed=0, optimizer=None, clip=None, state=None, checkpoint=None, every=0,
                  resume=False, overwrite=False, control=None, adapt=None, trace=None, deadline=None, idle=None, secret=None,
-                 progress=True):
+                 check="first", progress=True):
         self.plan = plan
         if plan.facts["refused"]:
             raise SpecError(plan.facts["refused"], plan.name)
@@ -111,6 +116,7 @@ class Run:
         self._run, self._report, self._ended = None, None, False
         self._error, self._instruction = lib.Error(), lib.Instruction()
         try:
+            self._checks = Checks(check)
             self._make(modules, loss, seed, optimizer, dict(state or {}), clip)
         except Exception as error:
             self._refuse(secret, f"{type(error).__name__}: {error}")
@@ -122,6 +128,7 @@ class Run:
             self._until_end_of_step()
             self.steps_done = self._instruction.step
             self._check_replicas()
+            self._check_ranks()
             self._done()
             self._note_random()
         except BaseException as error:
@@ -132,7 +139,8 @@ class Run:
         """All that this rank needs of the program."""
         plan = self.plan
         self._last = plan.stage_count - 1
-        self._own = [each.stage for each in plan.stages(self.rank)]
+        self._stages_of = [[each.stage for each in plan.stages(rank)] for rank in range(plan.ranks)]
+        self._own = self._stages_of[self.rank]
         self._loss = loss if isinstance(loss, torch.nn.Module) and self._last in self._own else None
         self._check(modules, loss, optimizer, clip)
         self.modules = dict(modules)
@@ -143,7 +151,7 @@ class Run:
         for s, module in self.modules.items():
             make = LayeredStage if self._parts else first_stage if s == 0 and split else Stage
             self._stages[s] = make(module, number=s, loss=loss if s == self._last else None, seed=seed, wants_gradient=s > 0,
-                                   split=split)
+                                   split=split, checks=self._checks)
         self._layered = {s: tuple(self.modules[s]) for s, each in self._stages.items() if isinstance(each, LayeredStage)}
         self._planned = optimizer is not None  # the optimizer is the plan's
         self._optimizers = {key: optimizer(named) for key, named in self._trained() if named} if optimizer else {}
@@ -157,7 +165,7 @@ class Run:
         self._factor = -1, None  # a step, and what its gradients are multiplied by
         self._x = self._target = None
         self._measures_memory, self._peak, self._steps_here = False, 0, 0
-        self._tokens, self._aside, self._in_step = 0, [], False
+        self._tokens, self._aside, self._in_step, self._warned = 0, [], False, False
         self._result = lib.Result(size=ctypes.sizeof(lib.Result))
         self._instruction.size = ctypes.sizeof(lib.Instruction)
         self._at = ctypes.byref(self._instruction)
@@ -178,7 +186,9 @@ class Run:
                             f"{sorted(extra)} too much; pipec.torch.stages makes them", self.plan.name)
         if self._last in self._own and loss is None:
             raise SpecError(f"rank {self.rank} has the last stage, {self._last}: it needs a loss")
+        wrapped.check(modules, self.plan)
         self._check_shared(modules, optimizer)
+        shared.check_noted(self.plan, modules)
         if self._loss is not None and self.plan.degree > 1 and any(p.requires_grad for p in self._loss.parameters()):
             raise SpecError("the loss has parameters, and replicas sum those of layers alone: put them into the last layer, or "
                             "freeze them", self.plan.name)
@@ -221,6 +231,16 @@ class Run:
                 raise SpecError(f"replica {self.replica} of rank {self.rank} begins with other weights than replica 0, in {where}: pass "
                                 "pipec.torch.stages what makes layers (it seeds them), or seed before they are made", self.plan.name)
 
+    def _check_ranks(self):
+        """What only all ranks together show: shared parameters, and that each compares when the others do."""
+        if self.plan.world == 1:
+            return
+        self._put(f"open/{self.world_rank}", json.dumps([self._checks.kind, shared.held_elsewhere(self.modules)]))
+        kinds, held = zip(*(json.loads(self._get(f"open/{process}")) for process in range(self.plan.world)))
+        if self._checks.kind != kinds[0]:
+            raise SpecError(f"check is {self._checks.kind!r}, on rank 0 {kinds[0]!r}: pass the same on all ranks")
+        shared.compare(self.plan, self.modules, held)
+
     def _open(self, checkpoint, every, resume, overwrite, control, adapt, trace, deadline, idle, secret):
         layers = described(self._flat)
         self._meet(secret, resume=int(resume), device=self._device.name, deadline=deadline or 0, idle=idle or 0,
@@ -247,20 +267,25 @@ class Run:
 
     # The program's side.
 
-    def step(self, x=None, target=None):
+    def step(self, x=None, target=None, *, batch_id=None):
         """One step: x, the batch, on the first stage's rank; target on the last one's, which gets the mean loss back; None on
-        the others. Both are cut into microbatches along their first dimension."""
+        the others. Both are cut into microbatches along their first dimension. batch_id: a number of the batch, where x and
+        target come from two loaders; compared as `check` says."""
         if self._ended:
             raise Ended(f"the run has ended after {self.steps_done} steps")
         if self._run is None:
             raise SpecError("the run is closed")
+        if not torch.is_grad_enabled():
+            raise SpecError("step trains, and gradients are off (torch.no_grad or torch.inference_mode): leave that block. Evaluation "
+                            "through the pipeline is not supported yet")
+        self._warn_of_eval()
         if x is not None and not isinstance(x, torch.Tensor):
             raise SpecError(f"x is a {type(x).__name__}: expected a tensor (several between stages are not supported yet)")
         for stage, layers in self._layered.items():
             if tuple(self.modules[stage]) != layers:
                 raise SpecError(f"stage {stage} has other layers than when the run began: begin a run with them")
         self._in_step = True
-        self._x, self._target, self._losses = x, target, []
+        self._x, self._target, self._batch_id, self._losses = x, target, batch_id, []
         self._microbatches = 0
         if self._planned and self.plan.facts["overlaps"]:
             self._set = {step: found for step, found in self._set.items() if step >= self.steps_done - 1}
@@ -308,6 +333,15 @@ class Run:
         if self._progress:
             self._progress.step(self.steps_done, took, self._tokens, self._peak, self._get_loss)
         return loss
+
+    def _warn_of_eval(self):
+        """Once."""
+        for stage in () if self._warned else self._own:
+            leaves = [each for each in self.modules[stage].modules() if next(each.children(), None) is None]
+            if not any(each.training for each in leaves):
+                self._warned = True
+                warnings.warn(f"stage {stage} is trained in eval() mode, in which dropout and batch norm are off: call train() on its "
+                              "module, unless that is meant", stacklevel=3)
 
     def sync(self):
         """Waits until all of the last step is done. With the plan's optimizer updates may go on beside the next step's forwards
@@ -418,6 +452,17 @@ class Run:
             if text.value is not None or not wait:
                 return None if text.value is None else text.value.decode()
 
+    def _put_of_step(self, key, step, value):
+        """For the ranks of this replica, which want it in the same step: what JSON can hold."""
+        self._put(f"{key}/{self.replica}/{step % 2}", json.dumps([step, value]))
+
+    def _get_of_step(self, key, step):
+        while True:
+            of, value = json.loads(self._get(f"{key}/{self.replica}/{step % 2}"))
+            if of == step:
+                return value
+            time.sleep(1e-4)  # there is that of two steps before
+
     def _get_loss(self):
         return self._get("loss", wait=False)
 
@@ -455,6 +500,9 @@ class Run:
         self._microbatches = what.microbatches
         self._slots, self._shapes = self._boundaries.setdefault(what.microbatches, (_Slots(self._device), {}))
         self._first = self.replica * what.microbatches  # of its own among those of all replicas
+        self._checks.begin(what.epoch)
+        if self._checks.on:
+            self._compare_batches(what.step)
         if 0 in self._own:
             if self._x is None:
                 raise SpecError(f"rank {self.rank} has the first stage: step needs x")
@@ -463,6 +511,18 @@ class Run:
             if self._target is None:
                 raise SpecError(f"rank {self.rank} has the last stage: step needs target")
             self._target = _split(self._target, what.microbatches, "target")
+
+    def _compare_batches(self, step):
+        """What the first stage's rank was given with what the last one's was. The first has begun its step before anything
+        comes to the last."""
+        ends = [rank for stage in (0, self._last) for rank in range(self.plan.ranks) if stage in self._stages_of[rank]]
+        if ends[0] == ends[1] or self.rank not in ends:
+            return
+        own = {"x": checksum_of_batch(self._x), "target": checksum_of_batch(self._target), "batch_id": self._batch_id}
+        if self.rank == ends[0]:
+            return self._put_of_step("batch", step, own)
+        names = [f"rank {rank}" + (f" replica {self.replica}" if self.plan.degree > 1 else "") for rank in ends]
+        different_batches(step, (names[0], self._get_of_step("batch", step)), (names[1], own))
 
     def _shape(self, stage):
         """Of what a stage hands on to another rank, as that rank's host said."""
@@ -656,7 +716,7 @@ class Run:
             parts = [layer.gradients[layer.share(self.replica, self.plan.degree)] for all in self._flat.values() for layer in all]
         else:
             parts = [p.grad for p in self._parameters() if p.grad is not None]
-        total = torch.stack([(part / count).double().square().sum() for part in parts]).sum() if parts else None
+        total = torch.stack([wrapped.whole((part / count).double().square().sum()) for part in parts]).sum() if parts else None
         self._device.tell(what, self._result, total)
 
     def _scale(self, what):

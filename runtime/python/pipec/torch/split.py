@@ -9,10 +9,12 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from ..errors import Error
 from .boxes import in_boxes, nothing_saved, saved_tensors
 from .buffers import Buffers
+from .checks import Checks, checksum, state_outside
 from .graph import Plan, behind, walk
 from .older import is_alive, needs_owner, owner_of, watched
 from .random import Again, Seeded
 from .weights import Kept
+from .wrapped import local
 
 _PLANS = 64  # graphs remembered; a module with more of them (sequences of many lengths) learns these again and again
 _BEFORE = {"forwarded": "F with keep=True, or R,", "forgotten": "F with keep=False", "backwarded": "B"}
@@ -48,12 +50,12 @@ class _Microbatch:
     """What is alive of one microbatch, from F to W."""
 
     __slots__ = ("state", "step", "x", "target", "buffers", "again", "entry", "found", "root", "owner", "shape", "boxed",
-                 "foreign", "hooked", "gradient", "kept")
+                 "foreign", "hooked", "gradient", "kept", "output")
 
     def __init__(self, step, x, target):
         self.step, self.x, self.target = step, x, target
         self.boxed = self.foreign = self.hooked = False
-        self.buffers = self.again = self.gradient = self.kept = None
+        self.buffers = self.again = self.gradient = self.kept = self.output = None
         self.drop_graph()
 
     def drop_graph(self):
@@ -88,12 +90,13 @@ class Stage:
     module: called with one tensor, gives one tensor. loss: of the last stage, loss(output, target) gives the scalar to
     begin from. seed: of reseed() before F and R. wants_gradient: whether anybody wants the input's gradient, false on
     the first stage; an integer input has none. Without it all is W's. split=False: only BW will be called, and F
-    prepares nothing else. Calls out of order, outputs and gradients that do not fit raise StageError; what the module
+    prepares nothing else. checks: whether R compares its output with F's. Calls out of order, outputs and gradients that do not fit raise StageError; what the module
     raises comes out as it is."""
 
-    def __init__(self, module, *, number=0, loss=None, seed=0, wants_gradient=True, split=True):
+    def __init__(self, module, *, number=0, loss=None, seed=0, wants_gradient=True, split=True, checks=None):
         self.module, self.number, self.loss, self.seed = module, number, loss, seed
         self.wants_gradient, self.split = wants_gradient, split
+        self._checks = checks or Checks()
         self._microbatches = {}
         self._plans = {}
         self._boxes_wanted = split  # until a graph needs none
@@ -130,6 +133,9 @@ class Stage:
                 output = self._run(microbatch, state)
         finally:
             self._buffers.swap(present)
+        if state.output is not None and not torch.equal(state.output, checksum(output)):
+            raise self._repeats_otherwise(microbatch, state)
+        state.output = None
         state.x = state.target = state.buffers = state.again = None
         return output
 
@@ -185,11 +191,11 @@ class Stage:
                 tensors += [each for node in behind(nodes) for each in saved_tensors(node)]
             for tensor in tensors:
                 if isinstance(tensor, torch.Tensor):
-                    storage = tensor.untyped_storage()
+                    storage = local(tensor).untyped_storage()
                     storages[storage.data_ptr()] = storage.nbytes()
         for tensors in (self.module.parameters(), self.module.buffers()):
             for tensor in tensors:
-                storages.pop(tensor.untyped_storage().data_ptr(), None)
+                storages.pop(local(tensor).untyped_storage().data_ptr(), None)
         return storages
 
     def _error(self, text):
@@ -244,6 +250,8 @@ class Stage:
         output = self._run(microbatch, state, nothing_saved())
         state.drop_graph()
         state.state = "forgotten"
+        if self._checks.on:
+            state.output = checksum(output)
         changed = x._version != version
         if changed and copy is None:
             raise self._cannot_repeat("its input in place")
@@ -258,6 +266,13 @@ class Stage:
     def _cannot_repeat(self, what):
         return self._error(f"its module changes {what}, which it did not do in the first microbatch, so that R cannot "
                            "repeat it: let it do so always or never")
+
+    def _repeats_otherwise(self, microbatch, state):
+        found = state_outside(self.module) or f"its module ({type(self.module).__name__}) depends on what is no argument of its"
+        return self._error(f"R gives another output than F of microbatch {microbatch} in step {state.step}: {found}. Keep what goes "
+                           "from one microbatch to the next in buffers (register_buffer), which R finds as F did, or leave the stage "
+                           "out of the spec's recompute; where an operation alone is not repeatable: "
+                           'torch.use_deterministic_algorithms, or check="never"')
 
     def _check_gradient(self, state, gradient):
         found = state.shape if gradient is None and state.shape.numel() == 1 else getattr(gradient, "shape", None)

@@ -3,9 +3,9 @@ import torch
 from torch.autograd.graph import GradientEdge
 
 
-def accumulate(leaf, gradient):
-    """Adds a new tensor to a parameter's gradient, as its AccumulateGrad does, whose own hooks are not called."""
-    if leaf._backward_hooks or leaf._post_accumulate_grad_hooks:
+def accumulate(leaf, gradient, hooks):
+    """Adds a new tensor to a parameter's gradient, as its AccumulateGrad node does, which has `hooks`."""
+    if hooks or leaf._backward_hooks or leaf._post_accumulate_grad_hooks:
         torch.autograd.backward(leaf, gradient)
     elif leaf.grad is not None:
         leaf.grad.add_(gradient)
@@ -54,11 +54,11 @@ class Kept:
             for target, gradient in zip(cut.targets, found):
                 if gradient is None:
                     continue
-                leaf = plan.single.get(target[0])
+                leaf, hooks = plan.single.get(target[0], (None, None))
                 if leaf is None:
                     sums[target] = sums[target] + gradient if target in sums else gradient
                 elif cut.kernel is not None:
-                    accumulate(leaf, gradient)
+                    accumulate(leaf, gradient, hooks)
                 else:  # may be no new tensor
                     torch.autograd.backward(leaf, gradient)
         if sums:
