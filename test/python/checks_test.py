@@ -45,7 +45,9 @@ def train(plan, modules, steps=1, swap=None, **options):
     return losses
 
 
-class CheckTest(FolderTest):
+class AloneTest(FolderTest):
+    """Of one process."""
+
     def plan(self, text):
         path = self.folder / "spec.yaml"
         path.write_text(text, encoding="utf-8")
@@ -55,6 +57,8 @@ class CheckTest(FolderTest):
         torch.manual_seed(1)
         return {0: torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH)), 1: torch.nn.Sequential(Carried(**options))}
 
+
+class CheckTest(AloneTest):
     def test_state_that_recomputing_does_not_find_is_refused(self):
         plan = self.plan(RECOMPUTED)
         said = (r"stage 1: R gives another output than F of microbatch \d in step 0: 0 \(Carried\) keeps a tensor in its attribute "
@@ -112,6 +116,50 @@ class CheckTest(FolderTest):
         self.assertRegex("\n".join(warned(plain)), r"\Astage 1 is trained in eval\(\) mode, .*\Z")
 
 
+class Place:
+    def __init__(self, at):
+        self.at = at
+
+
+class Position:
+    """A loader's, with an object of its own in its state."""
+
+    def __init__(self):
+        self.place = Place(0)
+
+    def state_dict(self):
+        return {"place": self.place}
+
+    def load_state_dict(self, state):
+        self.place = state["place"]
+
+
+class CheckpointTest(AloneTest):
+    def test_a_batch_that_cannot_be_cut(self):
+        with self.assertRaisesRegex(pipec.SpecError, r"x has shape \(7, 4\): .*leave a loader's last batch out .* \(drop_last=True\)"):
+            with pipec.torch.Run(self.plan(RECOMPUTED), self.stages(in_buffer=True), loss=lambda output, y: output.sum(),
+                                 progress=False) as run:
+                run.step(torch.zeros(7, WIDTH), target=torch.zeros(7, WIDTH))
+
+    def test_checkpoints_are_read_as_tensors_and_plain_values(self):
+        plan, folder = self.plan(RECOMPUTED), self.folder / "states"
+        said = r"has __main__\.Place in it, .* torch.serialization.add_safe_globals\(\[__main__\.Place\]\)"
+
+        def again(position, resume):
+            train(plan, self.stages(in_buffer=True), steps=0 if resume else 1, state={"loader": position}, checkpoint=folder,
+                  resume=resume)
+
+        first, second = Position(), Position()
+        first.place.at = 7
+        with self.assertWarnsRegex(UserWarning, said):
+            again(first, False)
+        with self.assertRaisesRegex(pipec.SpecError, said):
+            again(second, True)
+        with torch.serialization.safe_globals([Place]):
+            again(second, True)
+        self.assertEqual(second.place.at, 7)
+
+
 class RanksTest(RunsTest):
     """Of two processes."""
 
@@ -138,6 +186,7 @@ class RanksTest(RunsTest):
             (self.case("numbers of batches", sees_its_own=True, ids=[4, 5]), r"batch_id of step 0 differs .* \(4 and 5\)"),
             (self.case("equal numbers", sees_its_own=True, ids=[4, 4]), None),
             (self.case("both ends on one rank", v, layers=4, strays=[1, 0]), None),
+            (self.case("a last batch that is smaller", shrinks=True), r"x has 4 rows, that of the first step had 8: .*\(drop_last=True\)"),
             (self.case("ranks that compare at other times", checks=["first", "never"]),
              "check is 'never', on rank 0 'first': pass the same on all ranks"),
         ]

@@ -134,6 +134,8 @@ def train(case):
             x, target = models.batch(step, case["rows"])
             if case.get("draws"):
                 x = torch.randint(models.WORDS, x.shape)
+            if case.get("shrinks") and step > 0:
+                x, target = x[:plan.microbatches], target[:plan.microbatches]
             if case.get("reshapes") and step > 0:
                 x, target = (each.reshape(2 * each.shape[0], -1) for each in (x, target))
             if plan.degree > 1:

@@ -14,7 +14,7 @@ import torch
 
 from .. import _library as lib
 from ..errors import Ended, Error, RunError, SpecError, raise_for
-from . import shared, wrapped
+from . import meeting, shared, wrapped
 from .checks import Checks, checksum_of_batch, different_batches
 from .device import device_of
 from .layered import LayeredStage, first_stage
@@ -22,19 +22,8 @@ from .replicas import described, flatten
 from .split import UNREACHED, Stage
 
 _WHOLE = {}  # a pass of all layers
+_SIZES = "batches of a run have one size: leave a loader's last batch out where it is smaller (drop_last=True), or pad it"
 _PROGRESS = 1.0  # seconds from one line to the next, at least
-
-
-def _secret(given):
-    """The job's: as given, PIPEC_SECRET's, or a random one of rank 0 over an initialized process group."""
-    if given is not None or os.environ.get("PIPEC_SECRET"):
-        return given
-    dist = torch.distributed
-    if dist.is_available() and dist.is_initialized():
-        box = [os.urandom(32).hex() if dist.get_rank() == 0 else None]
-        dist.broadcast_object_list(box, src=0)
-        return box[0]
-    return None
 
 
 def _path(text):
@@ -46,7 +35,7 @@ def _split(value, parts, what):
     if isinstance(value, torch.Tensor):
         if value.dim() == 0 or value.shape[0] % parts:
             raise SpecError(f"{what} has shape {tuple(value.shape)}: its first dimension is not divided by the {parts} "
-                            f"microbatches of a step")
+                            f"microbatches of a step; {_SIZES}")
         return value.chunk(parts)
     if isinstance(value, (tuple, list)):
         return list(zip(*(_split(each, parts, what) for each in value)))
@@ -54,6 +43,14 @@ def _split(value, parts, what):
         rows = {key: _split(each, parts, what) for key, each in value.items()}
         return [{key: row[i] for key, row in rows.items()} for i in range(parts)]
     raise SpecError(f"{what} is a {type(value).__name__}: expected a tensor, or a tuple or dict of tensors")
+
+
+def _other_than_tensors(path):
+    """Why a checkpoint can be read only where its program allows more than tensors and plain values; None: it has no more."""
+    found = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+    return found and (f"the checkpoint has {', '.join(sorted(found))} in it, and only tensors and plain values are read: where the "
+                      f"program has put that into `state`, let it call torch.serialization.add_safe_globals([{', '.join(sorted(found))}])"
+                      " before it resumes")
 
 
 def _without_autocast(work):
@@ -123,7 +120,7 @@ class Run:
             raise
         self._progress = _Progress(plan, self.rank) if progress and self.world_rank == 0 else None
         self._keeps = checkpoint is not None
-        self._open(checkpoint, every, resume, overwrite, control, adapt, trace, deadline, idle, _secret(secret))
+        self._open(checkpoint, every, resume, overwrite, control, adapt, trace, deadline, idle, meeting.secret(secret, self.plan.world))
         try:
             self._until_end_of_step()
             self.steps_done = self._instruction.step
@@ -164,8 +161,9 @@ class Run:
         self._settled = {}  # (stage, layer): the last step whose gradients are
         self._factor = -1, None  # a step, and what its gradients are multiplied by
         self._x = self._target = None
+        self._rows = 0, 0  # of x in the first step, and in this one
         self._measures_memory, self._peak, self._steps_here = False, 0, 0
-        self._tokens, self._aside, self._in_step, self._warned = 0, [], False, False
+        self._tokens, self._aside, self._in_step, self._warned, self._saved = 0, [], False, False, False
         self._result = lib.Result(size=ctypes.sizeof(lib.Result))
         self._instruction.size = ctypes.sizeof(lib.Instruction)
         self._at = ctypes.byref(self._instruction)
@@ -259,7 +257,7 @@ class Run:
             return
         what = lib.Instruction(size=ctypes.sizeof(lib.Instruction))
         try:
-            self._meet(_secret(secret), refused=why.encode())
+            self._meet(meeting.secret(secret, self.plan.world), refused=why.encode())
             while True:
                 self._call(lib.LIBRARY.pipec_run_next(self._run, ctypes.byref(what), ctypes.byref(self._error)))
         except Error:  # once they have heard it
@@ -284,6 +282,8 @@ class Run:
         for stage, layers in self._layered.items():
             if tuple(self.modules[stage]) != layers:
                 raise SpecError(f"stage {stage} has other layers than when the run began: begin a run with them")
+        if x is not None and x.dim() > 0:
+            self._rows = self._rows[0] or x.shape[0], x.shape[0]
         self._in_step = True
         self._x, self._target, self._batch_id, self._losses = x, target, batch_id, []
         self._microbatches = 0
@@ -534,6 +534,8 @@ class Run:
 
     def _tell_shape(self, stage, output, planned):
         size = output.numel() * output.element_size()
+        if size != planned and self._rows[0] != self._rows[1]:
+            raise SpecError(f"x has {self._rows[1]} rows, that of the first step had {self._rows[0]}: {_SIZES}")
         if size != planned:
             raise SpecError(f"stage {stage} hands on {tuple(output.shape)} of {output.dtype}, {size} bytes a microbatch; the plan "
                             f"has {planned}: set tensors.boundary to {size}B", self.plan.name)
@@ -747,11 +749,18 @@ class Run:
                  "state": {name: each.state_dict() for name, each in self._state.items()},
                  "loss": None if self._loss is None else self._loss.state_dict(), "gradients": self._pending(),
                  "random": self._random}
-        torch.save(state, what.path.decode())
+        path = what.path.decode()
+        torch.save(state, path)
+        if self._state and not self._saved and (found := _other_than_tensors(path)):
+            warnings.warn(found, stacklevel=2)
+        self._saved = True
 
     def _load(self, what):
-        # The file is this job's own: its manifest has its hash.
-        state = torch.load(what.path.decode(), map_location="cpu", weights_only=False)
+        path = what.path.decode()
+        try:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            raise SpecError(_other_than_tensors(path) or f"the checkpoint is not of a pipec.torch.Run: {error}") from None
         try:
             if set(state["stages"]) != set(self.modules):
                 raise SpecError(f"the checkpoint has the stages {sorted(state['stages'])}, rank {self.rank} {sorted(self.modules)}")
@@ -780,7 +789,7 @@ class Run:
             random.setstate(python)
             if own and own[0] is not None:
                 self._device.set_random_state(own[0])
-        except (KeyError, TypeError, pickle.UnpicklingError) as error:
+        except (KeyError, TypeError) as error:
             raise SpecError(f"the checkpoint is not of a pipec.torch.Run: {error}") from None
 
 
