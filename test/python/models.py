@@ -50,6 +50,19 @@ def loss(output, target):
     return torch.nn.functional.cross_entropy(output.flatten(0, 1), target.flatten())
 
 
+def summed(output, target):
+    """The sum of the losses of those words that count, and how many there are."""
+    total = torch.nn.functional.cross_entropy(output.flatten(0, 1), target.flatten(), ignore_index=-100, reduction="sum")
+    return total, (target != -100).sum()
+
+
+def masked(target, step):
+    """Rows of unequal length; in step 1 the first half is empty, in step 2 all of them."""
+    lengths = torch.randint(1, LENGTH + 1, (len(target), 1), generator=torch.Generator().manual_seed(step))
+    lengths[:{1: len(target) // 2, 2: len(target)}.get(step, 0)] = 0
+    return target.masked_fill(torch.arange(LENGTH) >= lengths, -100)
+
+
 def batch(step, rows):
     """Words and what follows them, the same in every process."""
     generator = torch.Generator().manual_seed(1000 + step)
@@ -99,10 +112,12 @@ def rate(step):
     return 1e-3 * (1 + step % 3)
 
 
-def plain(stages, steps, microbatches, rows, reseed, seed=0, clip=None, first=0, rates=False, accumulates=1):
+def plain(stages, steps, microbatches, rows, reseed, seed=0, clip=None, first=0, rates=False, accumulates=1, sums=False,
+          skips=()):
     """Trains {stage: module} in one process, microbatch by microbatch. Yields after each step the digests of the stages
     and the mean loss. stages: in their order; of `steps` steps from `first` on; microbatches: of all steps or of each;
-    rates: the optimizer's by step; accumulates: steps whose gradients an update has."""
+    rates: the optimizer's by step; accumulates: steps whose gradients an update has; sums: the loss is summed();
+    skips: steps without an update."""
     parameters = [p for module in stages.values() for p in module.parameters() if p.requires_grad]
     own = optimizer([("", p) for p in parameters])
     for step in range(first, steps):
@@ -112,23 +127,27 @@ def plain(stages, steps, microbatches, rows, reseed, seed=0, clip=None, first=0,
         for p in parameters:
             p.grad = None
         x, target = batch(step, rows)
+        target = masked(target, step) if sums else target
         count, total = microbatches[step] if isinstance(microbatches, list) else microbatches, 0.0
+        counted = 0
         for m, (words, following) in enumerate(zip(x.chunk(count), target.chunk(count))):
             value = words
             for stage, module in stages.items():
                 reseed(seed, step, stage, m)
                 value = module(value)
-            of = loss(value, following)
+            of, counts = summed(value, following) if sums else (loss(value, following), 1)
+            counted += int(counts)
             total += of.item()
             of.backward()
         for p in parameters:
-            p.grad /= count
+            p.grad /= counted or 1
         if clip:
             torch.nn.utils.clip_grad_norm_(parameters, clip)
         for p, gradient in zip(parameters, before):
             if gradient is not None:
                 p.grad += gradient
         if (step + 1) % accumulates == 0:
-            own.step()
+            if step not in skips:
+                own.step()
             own.zero_grad()
-        yield {stage: digest(module) for stage, module in stages.items()}, total / count
+        yield {stage: digest(module) for stage, module in stages.items()}, total / (counted or 1)

@@ -106,7 +106,8 @@ def train(case):
                                           "control", "adapt", "check") if key in case}
     if case.get("checks") is not None:
         options["check"] = case["checks"][rank]
-    with Watched(plan, modules, loss=models.loss, optimizer=planned if case.get("planned") else None,
+    scaler = torch.amp.GradScaler("cpu", growth_interval=2) if case.get("infinite") else None
+    with Watched(plan, modules, loss=models.summed if case.get("sums") else models.loss, scaler=scaler, optimizer=planned if case.get("planned") else None,
                          state={"optimizer": own} if own else None, progress=case.get("progress", False), **options) as run:
         for step in range(run.steps_done, case["steps"]):
             for at, variant, *by in case.get("swaps", []):
@@ -131,7 +132,13 @@ def train(case):
                 if not children[-1]:
                     time.sleep(900)
                     os._exit(0)
+            if case.get("infinite") == [rank, step]:
+                hook = next(iter(modules[0].parameters())).register_hook(lambda gradient: gradient * float("inf"))
+            elif case.get("infinite") == [rank, step - 1]:
+                hook.remove()
             x, target = models.batch(step, case["rows"])
+            if case.get("sums"):
+                target = models.masked(target, step)
             if case.get("draws"):
                 x = torch.randint(models.WORDS, x.shape)
             if case.get("shrinks") and step > 0:
@@ -144,8 +151,16 @@ def train(case):
                 x, target = x.flip(0), target.flip(0)
             if case.get("sees_its_own"):
                 x, target = x if rank == 0 else None, target if rank == plan.ranks - 1 else None
-            loss = run.step(x, target=target, batch_id=case["ids"][rank] if case.get("ids") else None)
-            if own and (step + 1) % case.get("accumulates", 1) == 0:
+            loss = run.step(x, target=target, batch_id=case["ids"][rank] if case.get("ids") else None,
+                            loss=case.get("wants", "all"))
+            if case.get("clips"):
+                run.clip_grad_norm_(case["clips"])
+            if scaler:
+                scaler.unscale_(own)
+                scaler.step(own)
+                scaler.update()
+                own.zero_grad()
+            elif own and (step + 1) % case.get("accumulates", 1) == 0:
                 own.step()
                 own.zero_grad()
             if not case.get("blind"):

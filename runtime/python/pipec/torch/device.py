@@ -40,6 +40,8 @@ def device_of(modules, world_rank):
 
 class Host:
     name = b"host"
+    device = torch.device("cpu")
+    is_behind = False  # whether what is asked for runs later
 
     def slot(self, address, size):
         """The bytes at an address of the runtime's."""
@@ -55,7 +57,11 @@ class Host:
 
     def factor(self, what, most):
         """CLIP's, with which gradients are multiplied so that their norm is `most` at most; None: they stay."""
-        factor = most / (math.sqrt(what.number) + 1e-6)
+        return self.factor_of(what.number, most)
+
+    @staticmethod
+    def factor_of(total, most):
+        factor = most / (math.sqrt(total) + 1e-6)
         return factor if factor < 1 else None
 
     def random_state(self):
@@ -76,17 +82,18 @@ class _Memory:
 
 class Gpu:
     name = b"cuda"
+    is_behind = True
 
     def __init__(self, index, world_rank):
         own = local_rank(world_rank) % (torch.cuda.device_count() or 1)
         if index != own:
             raise SpecError(f"the modules are on cuda:{index}, this process's GPU is cuda:{own} (LOCAL_RANK, modulo the GPUs that "
                             f"are visible): move them there")
-        self._device = torch.device("cuda", index)
+        self.device = torch.device("cuda", index)
         self._streams = {}
 
     def slot(self, address, size):
-        return torch.as_tensor(_Memory(address, size), device=self._device)
+        return torch.as_tensor(_Memory(address, size), device=self.device)
 
     def in_order(self, work):
         def ordered(what):
@@ -94,8 +101,8 @@ class Gpu:
                 return work(what)
             stream = self._streams.get(what.stream)
             if stream is None:
-                stream = self._streams[what.stream] = torch.cuda.ExternalStream(what.stream, device=self._device)
-            own = torch.cuda.current_stream(self._device)
+                stream = self._streams[what.stream] = torch.cuda.ExternalStream(what.stream, device=self.device)
+            own = torch.cuda.current_stream(self.device)
             own.wait_stream(stream)
             try:
                 work(what)
@@ -116,7 +123,7 @@ class Gpu:
         return (most / (total.sqrt() + 1e-6)).clamp(max=1.0)
 
     def random_state(self):
-        return torch.cuda.get_rng_state(self._device)
+        return torch.cuda.get_rng_state(self.device)
 
     def set_random_state(self, state):
-        torch.cuda.set_rng_state(state, self._device)
+        torch.cuda.set_rng_state(state, self.device)

@@ -56,12 +56,18 @@ class LayeredStage:
     """As Stage, of a Sequential; a pass is of `layers` layers from `first` on (0: all). Between parts it keeps what one layer
     hands to the next."""
 
-    def __init__(self, module, *, number, loss, seed, wants_gradient, split, checks=None):
+    def __init__(self, module, *, number, loss, seed, wants_gradient, split, checks=None, scale=None):
         left = {}
         last = len(module) - 1
         self._layers = [_Layer(layer, left, n == 0, number=number, loss=loss if n == last else None, seed=seed,
-                               wants_gradient=wants_gradient or n > 0, split=split, checks=checks) for n, layer in enumerate(module)]
+                               wants_gradient=wants_gradient or n > 0, split=split, checks=checks,
+                               scale=scale) for n, layer in enumerate(module)]
         self._forwards, self._gradients = {}, {}
+
+    @property
+    def count(self):
+        """As a stage's."""
+        return self._layers[-1].count
 
     def _range(self, first, layers):
         return range(first, first + layers if layers else len(self._layers))

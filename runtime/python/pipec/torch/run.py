@@ -3,6 +3,7 @@ import collections.abc
 import contextlib
 import ctypes
 import json
+import math
 import os
 import pickle
 import random
@@ -20,6 +21,7 @@ from .device import device_of
 from .layered import LayeredStage, first_stage
 from .replicas import described, flatten
 from .split import UNREACHED, Stage
+from .sums import Losses, all_finite, make_infinite, mean_of_all, squares
 
 _WHOLE = {}  # a pass of all layers
 _SIZES = "batches of a run have one size: leave a loader's last batch out where it is smaller (drop_last=True), or pad it"
@@ -89,9 +91,12 @@ class Run:
     """A rank of a plan: a context manager, in whose block `step` trains.
 
     modules: {stage: module} of this rank's stages (pipec.torch.stages), all on the CPU or all on this process's GPU, where
-    the run then is. loss: loss(output, target), a scalar; of the last stage, of whose weights a module's count. optimizer:
+    the run then is. loss: loss(output, target), a scalar, of which the mean over all microbatches and replicas is trained, or
+    (sum, count), of which the sum of sums by the sum of counts is, for example of a batch's words; a microbatch of count 0 adds
+    nothing. It is the last stage's, of whose weights a module's count. optimizer:
     makes that of a stage from [(name, parameter)], which steps where the plan has it; None: the program steps its own,
-    between two steps. clip: the largest norm of all gradients; the plan has `global_norm` then. state: what else a checkpoint
+    between two steps, behind clip_grad_norm_ where it clips. scaler: a torch.amp.GradScaler, on each rank: losses are scaled, and
+    what is infinite on one rank is so on all, so that step() of all scalers leaves the same steps out. clip: the largest norm of all gradients; the plan has `global_norm` then. state: what else a checkpoint
     keeps, {name: what has a state_dict}. checkpoint: a folder; every: steps from one to the next (0: only at the end);
     resume: goes on from what is there, if anything is; overwrite: begins anew. control: a socket for `piperun --control`.
     adapt: "on", "observe" or "profile". trace: a file, written as trace.RANK.json. deadline, idle: seconds that one rank may
@@ -101,7 +106,7 @@ class Run:
 
     Raises SpecError for what cannot be, RunError where another rank or the network fails."""
 
-    def __init__(self, plan, modules, *, loss=None, seed=0, optimizer=None, clip=None, state=None, checkpoint=None, every=0,
+    def __init__(self, plan, modules, *, loss=None, seed=0, optimizer=None, clip=None, scaler=None, state=None, checkpoint=None, every=0,
                  resume=False, overwrite=False, control=None, adapt=None, trace=None, deadline=None, idle=None, secret=None,
                  check="first", progress=True):
         self.plan = plan
@@ -114,7 +119,7 @@ class Run:
         self._error, self._instruction = lib.Error(), lib.Instruction()
         try:
             self._checks = Checks(check)
-            self._make(modules, loss, seed, optimizer, dict(state or {}), clip)
+            self._make(modules, loss, seed, optimizer, dict(state or {}), clip, scaler)
         except Exception as error:
             self._refuse(secret, f"{type(error).__name__}: {error}")
             raise
@@ -132,7 +137,7 @@ class Run:
             self._close(f"{type(error).__name__}: {error}")
             raise
 
-    def _make(self, modules, loss, seed, optimizer, state, clip):
+    def _make(self, modules, loss, seed, optimizer, state, clip, scaler):
         """All that this rank needs of the program."""
         plan = self.plan
         self._last = plan.stage_count - 1
@@ -140,6 +145,9 @@ class Run:
         self._own = self._stages_of[self.rank]
         self._loss = loss if isinstance(loss, torch.nn.Module) and self._last in self._own else None
         self._check(modules, loss, optimizer, clip)
+        if scaler is not None and optimizer is not None:
+            raise SpecError("a GradScaler steps an optimizer of the program's own: pass no optimizer, or train without a scaler, for "
+                            "example in bfloat16")
         self.modules = dict(modules)
         self._device = device_of(self.modules, self.world_rank)
         self._flat = flatten(plan, self.rank, self.modules) if plan.degree > 1 else {}
@@ -148,12 +156,15 @@ class Run:
         for s, module in self.modules.items():
             make = LayeredStage if self._parts else first_stage if s == 0 and split else Stage
             self._stages[s] = make(module, number=s, loss=loss if s == self._last else None, seed=seed, wants_gradient=s > 0,
-                                   split=split, checks=self._checks)
+                                   split=split, checks=self._checks, scale=scaler and scaler.scale)
         self._layered = {s: tuple(self.modules[s]) for s, each in self._stages.items() if isinstance(each, LayeredStage)}
         self._planned = optimizer is not None  # the optimizer is the plan's
         self._optimizers = {key: optimizer(named) for key, named in self._trained() if named} if optimizer else {}
         self._set = {}  # by step, what optimizers were set to when it began
-        self._clip, self._state = clip, state
+        self._clip, self._state, self._scaler = clip, state, scaler
+        self._exchanges = 0
+        self._losses, self._not_finite = Losses(), False
+        self._counted, self._counts = None, {}  # whether losses are (sum, count), once that is known; the counts of steps
         self._boundaries = {}  # by how many microbatches a step has, of what size they are then: slots, and shapes by stage
         self._handed, self._gradients = {}, {}
         # Where updates go on beside the next step, the program's own optimizer has to have the sums before.
@@ -161,6 +172,7 @@ class Run:
         self._settled = {}  # (stage, layer): the last step whose gradients are
         self._factor = -1, None  # a step, and what its gradients are multiplied by
         self._x = self._target = None
+        self._told = -1  # the last step whose loss is
         self._rows = 0, 0  # of x in the first step, and in this one
         self._measures_memory, self._peak, self._steps_here = False, 0, 0
         self._tokens, self._aside, self._in_step, self._warned, self._saved = 0, [], False, False, False
@@ -192,7 +204,7 @@ class Run:
                             "freeze them", self.plan.name)
         if clip is not None and not self.plan.facts["global_norm"] and self.plan.world == 1:
             raise SpecError("clip needs the norm of all gradients, which a plan of one process does not ask for: step an optimizer "
-                            "of your own, behind torch.nn.utils.clip_grad_norm_", self.plan.name)
+                            "of your own, behind run.clip_grad_norm_", self.plan.name)
         if clip is not None and not self.plan.facts["global_norm"]:
             raise SpecError("clip needs the norm of all gradients: set costs.optimizer to {time: …, global_norm: true}",
                             self.plan.name)
@@ -265,10 +277,11 @@ class Run:
 
     # The program's side.
 
-    def step(self, x=None, target=None, *, batch_id=None):
-        """One step: x, the batch, on the first stage's rank; target on the last one's, which gets the mean loss back; None on
-        the others. Both are cut into microbatches along their first dimension. batch_id: a number of the batch, where x and
-        target come from two loaders; compared as `check` says."""
+    def step(self, x=None, target=None, *, batch_id=None, loss="all"):
+        """One step: x, the batch, on the first stage's rank; target on the last one's; None on the others. Both are cut into
+        microbatches along their first dimension. batch_id: a number of the batch, where x and target come from two loaders;
+        compared as `check` says. Gives the mean loss of all microbatches and replicas, a scalar tensor. loss="last": nobody
+        waits for it; the last stage's rank gives its replica's, the others None."""
         if self._ended:
             raise Ended(f"the run has ended after {self.steps_done} steps")
         if self._run is None:
@@ -276,6 +289,8 @@ class Run:
         if not torch.is_grad_enabled():
             raise SpecError("step trains, and gradients are off (torch.no_grad or torch.inference_mode): leave that block. Evaluation "
                             "through the pipeline is not supported yet")
+        if loss not in ("all", "last"):
+            raise SpecError(f"loss is {loss!r}: expected 'all' or 'last', the ranks that want it")
         self._warn_of_eval()
         if x is not None and not isinstance(x, torch.Tensor):
             raise SpecError(f"x is a {type(x).__name__}: expected a tensor (several between stages are not supported yet)")
@@ -285,7 +300,9 @@ class Run:
         if x is not None and x.dim() > 0:
             self._rows = self._rows[0] or x.shape[0], x.shape[0]
         self._in_step = True
-        self._x, self._target, self._batch_id, self._losses = x, target, batch_id, []
+        self._x, self._target, self._batch_id, self._losses = x, target, batch_id, Losses()
+        if self._scaler is not None:
+            self._scaler.scale(torch.zeros((), device=self._device.device))  # it learns where it is
         self._microbatches = 0
         if self._planned and self.plan.facts["overlaps"]:
             self._set = {step: found for step, found in self._set.items() if step >= self.steps_done - 1}
@@ -315,13 +332,13 @@ class Run:
         self._gradients.clear()
         self._x = self._target = None
         self._aside = []
-        loss = torch.stack([each.reshape(()) for each in self._losses]).mean() if self._losses else None
+        if self._scaler is not None and not all(self._all_say(all_finite(self._own_gradients()))):
+            make_infinite(self._parameters())
+        mean = self._mean_loss(self._instruction.step - 1, loss)
         took = time.perf_counter() - began
         self.steps_done = self._instruction.step
         self._steps_here += 1
         self._measures_memory = self._steps_here == 1  # in the second step: the first one still learns
-        if self._last in self._own and loss is not None:
-            self._put("loss", f"{self.steps_done} {loss.item():.6g}")
         if x is not None and 0 in self._own:
             self._tokens = x.shape[0] if x.is_floating_point() else x.numel()
         if self._steps_here == 2:
@@ -331,8 +348,24 @@ class Run:
         self._in_step = False
         self._note_random()
         if self._progress:
-            self._progress.step(self.steps_done, took, self._tokens, self._peak, self._get_loss)
-        return loss
+            self._progress.step(self.steps_done, took, self._tokens, self._peak, mean)
+        return mean
+
+    def clip_grad_norm_(self, most):
+        """Between two steps, on all ranks: multiplies the gradients so that the norm of those of all ranks is `most` at most, as
+        `clip` does for the plan's optimizer, to the same bits. (torch.nn.utils.clip_grad_norm_ sees this rank's alone.) Gives
+        the norm, a tensor of one double."""
+        if self._planned:
+            raise SpecError("clip_grad_norm_ is for an optimizer of the program's own: pass clip to the Run")
+        own = squares(self._shares())
+        total = 0.0
+        for each in self._all_say(0.0 if own is None else float(own)):  # in the order of the runtime's own sum
+            total += each
+        factor = self._device.factor_of(torch.tensor(total, dtype=torch.float64, device=self._device.device), most)
+        gradients = [gradient for key in self._layers(self._own) for gradient in self._gradients_of(*key)]
+        if gradients and factor is not None:
+            torch._foreach_mul_(gradients, factor)
+        return torch.tensor(total, dtype=torch.float64).sqrt()
 
     def _warn_of_eval(self):
         """Once."""
@@ -453,18 +486,23 @@ class Run:
                 return None if text.value is None else text.value.decode()
 
     def _put_of_step(self, key, step, value):
-        """For the ranks of this replica, which want it in the same step: what JSON can hold."""
-        self._put(f"{key}/{self.replica}/{step % 2}", json.dumps([step, value]))
+        """For ranks that ask for it in the same step, or beside the next: what JSON can hold."""
+        self._put(f"{key}/{step % 4}", json.dumps([step, value]))
 
     def _get_of_step(self, key, step):
         while True:
-            of, value = json.loads(self._get(f"{key}/{self.replica}/{step % 2}"))
+            of, value = json.loads(self._get(f"{key}/{step % 4}"))
             if of == step:
                 return value
-            time.sleep(1e-4)  # there is that of two steps before
+            time.sleep(1e-4)  # there is that of four steps before
 
-    def _get_loss(self):
-        return self._get("loss", wait=False)
+    def _all_say(self, value):
+        """[of each process: its value], where all say one."""
+        if self.plan.world == 1:
+            return [value]
+        self._exchanges += 1
+        self._put_of_step(f"all/{self.world_rank}", self._exchanges, value)
+        return [self._get_of_step(f"all/{process}", self._exchanges) for process in range(self.plan.world)]
 
     def _read_report(self):
         text = ctypes.c_char_p()
@@ -520,9 +558,9 @@ class Run:
             return
         own = {"x": checksum_of_batch(self._x), "target": checksum_of_batch(self._target), "batch_id": self._batch_id}
         if self.rank == ends[0]:
-            return self._put_of_step("batch", step, own)
+            return self._put_of_step(f"batch/{self.replica}", step, own)
         names = [f"rank {rank}" + (f" replica {self.replica}" if self.plan.degree > 1 else "") for rank in ends]
-        different_batches(step, (names[0], self._get_of_step("batch", step)), (names[1], own))
+        different_batches(step, (names[0], self._get_of_step(f"batch/{self.replica}", step)), (names[1], own))
 
     def _shape(self, stage):
         """Of what a stage hands on to another rank, as that rank's host said."""
@@ -580,13 +618,63 @@ class Run:
         if output is None:  # more parts follow
             pass
         elif stage == self._last:
-            self._losses.append(output)
+            self._losses.add(m, output, self._stages[stage].count)
+            if len(self._losses.rows) == what.microbatches:
+                self._end_of_losses(what.step)
         elif what.output:
             self._send(what, stage, output)
         else:
             self._handed[stage + 1, m] = output
         if self._measures_memory:
             self._measure()
+
+    def _end_of_losses(self, step):
+        """All of a step are there. Others divide by their counts before they use gradients, so they hear these now, and in the
+        first step whether there are any. A mean waits for the end of the step where the host would wait for the device."""
+        counted = self._losses.counted
+        if self._counted is not None and self._counted != (counted is not None):
+            raise SpecError(f"the loss is {'(sum, count)' if counted is not None else 'a scalar'}, in earlier steps it was not: let it "
+                            "always be the same")
+        if self._counted is not False or not self._device.is_behind:
+            self._tell_loss(step)
+
+    def _tell_loss(self, step):
+        mean, self._told = self._losses.mean(), step
+        row = mean.item(), self._losses.counted
+        if self.plan.degree == 1:
+            self._take_losses(step, [row])
+        self._put_of_step(f"loss/{self.replica}", step, [*row, str(mean.dtype).removeprefix("torch.")])
+        if not self._not_finite and not math.isfinite(row[0]) and (found := self._losses.first_not_finite()):
+            self._not_finite = True
+            warnings.warn(f"the loss is {found[1]} in step {step}, microbatch {found[0]}", RuntimeWarning, stacklevel=2)
+
+    def _take_losses(self, step, rows):
+        self._counted = rows[0][1] is not None
+        self._counts = {known: count for known, count in self._counts.items() if known >= step - 1}
+        if self._counted:
+            self._counts[step] = math.fsum(count for _, count in rows) or 1.0
+
+    def _hear_losses(self, step):
+        rows = [self._get_of_step(f"loss/{replica}", step) for replica in range(self.plan.degree)]
+        self._take_losses(step, [row[:2] for row in rows])
+        return rows
+
+    def _mean_loss(self, step, wanted):
+        """At the end of a step."""
+        if self._losses.rows and self._told != step:
+            self._tell_loss(step)
+        own = self._losses.mean()
+        if wanted == "last" or own is not None and self.plan.degree == 1:
+            return own
+        rows = self._hear_losses(step)
+        return torch.tensor(mean_of_all([row[:2] for row in rows]), dtype=getattr(torch, rows[0][2]),
+                            device=None if own is None else own.device)
+
+    def _divisor(self, step, microbatches):
+        """By what sums over the microbatches of all replicas are divided, in a step."""
+        if self._counted is not False and step not in self._counts:
+            self._hear_losses(step)
+        return self._counts[step] if self._counted else float(microbatches * self.plan.degree)
 
     def _recompute(self, what):
         self._stages[what.stage].recompute(self._first + what.microbatch, **self._part(what))
@@ -677,12 +765,12 @@ class Run:
     def _settle(self, layers, step, microbatches):
         """Sums over the microbatches of all replicas become means, whose norm is clipped: once a step, when nobody else uses
         the gradients any more."""
-        count, (of, factor) = microbatches * self.plan.degree, self._factor
+        count, (of, factor) = self._divisor(step, microbatches), self._factor
         for key in layers:
             gradients = self._gradients_of(*key) if self._settled.get(key) != step else []
             self._settled[key] = step
-            if gradients and count > 1:
-                torch._foreach_div_(gradients, float(count))
+            if gradients and count != 1:
+                torch._foreach_div_(gradients, count)
             if gradients and of == step and factor is not None:
                 torch._foreach_mul_(gradients, factor)
 
@@ -711,14 +799,18 @@ class Run:
             else:
                 self._flat[key[0]][key[1]].gradients.zero_()
 
+    def _own_gradients(self):
+        return [p.grad for p in self._parameters() if p.grad is not None]
+
+    def _shares(self):
+        """Gradients of this rank; of replicas those of its shares, as all have the same."""
+        if not self._flat:
+            return self._own_gradients()
+        return [layer.gradients[layer.share(self.replica, self.plan.degree)] for layers in self._flat.values() for layer in layers]
+
     def _norm(self, what):
         """Of the means. Of replicas each says that of its shares; the others' may be on their way meanwhile."""
-        count = float(what.microbatches * self.plan.degree)
-        if self._flat:
-            parts = [layer.gradients[layer.share(self.replica, self.plan.degree)] for all in self._flat.values() for layer in all]
-        else:
-            parts = [p.grad for p in self._parameters() if p.grad is not None]
-        total = torch.stack([wrapped.whole((part / count).double().square().sum()) for part in parts]).sum() if parts else None
+        total = squares(self._shares(), self._divisor(what.step, what.microbatches))
         self._device.tell(what, self._result, total)
 
     def _scale(self, what):
@@ -809,10 +901,9 @@ class _Progress:
             return
         self._printed = now
         middle = sorted(self._times)[len(self._times) // 2]
-        said = loss()
         parts = [f"step {steps}"]
-        if said:
-            parts.append(f"loss {float(said.split()[1]):.4f}")
+        if loss is not None:
+            parts.append(f"loss {loss.item():.4f}")
         if tokens:
             parts.append(f"{tokens / middle:.0f} tokens/s")
         parts.append(f"{middle * 1e3:.1f} ms ({self._predicted:.1f} predicted, bubble {self._bubble * 100:.0f} %)")

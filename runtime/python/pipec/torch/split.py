@@ -13,6 +13,7 @@ from .checks import Checks, checksum, state_outside
 from .graph import Plan, behind, walk
 from .older import is_alive, needs_owner, owner_of, watched
 from .random import Again, Seeded
+from .sums import parted
 from .weights import Kept
 from .wrapped import local
 
@@ -88,15 +89,17 @@ class Stage:
     divided nor averaged.
 
     module: called with one tensor, gives one tensor. loss: of the last stage, loss(output, target) gives the scalar to
-    begin from. seed: of reseed() before F and R. wants_gradient: whether anybody wants the input's gradient, false on
+    begin from, or (sum, count). seed: of reseed() before F and R. wants_gradient: whether anybody wants the input's gradient, false on
     the first stage; an integer input has none. Without it all is W's. split=False: only BW will be called, and F
-    prepares nothing else. checks: whether R compares its output with F's. Calls out of order, outputs and gradients that do not fit raise StageError; what the module
+    prepares nothing else. checks: whether R compares its output with F's. scale: of
+    the loss, what backward begins from. Calls out of order, outputs and gradients that do not fit raise StageError; what the module
     raises comes out as it is."""
 
-    def __init__(self, module, *, number=0, loss=None, seed=0, wants_gradient=True, split=True, checks=None):
+    def __init__(self, module, *, number=0, loss=None, seed=0, wants_gradient=True, split=True, checks=None, scale=None):
         self.module, self.number, self.loss, self.seed = module, number, loss, seed
         self.wants_gradient, self.split = wants_gradient, split
-        self._checks = checks or Checks()
+        self._checks, self._scale = checks or Checks(), scale
+        self.count = None  # of the last loss, where that is (sum, count)
         self._microbatches = {}
         self._plans = {}
         self._boxes_wanted = split  # until a graph needs none
@@ -226,12 +229,13 @@ class Stage:
             if not isinstance(output, torch.Tensor):
                 raise self._error(f"its module gives {_named(output)}, not a tensor: let it give one")
             if self.loss is not None:
-                output = self.loss(output, state.target)
+                output, self.count = parted(self.loss(output, state.target), output)
                 if not isinstance(output, torch.Tensor) or output.numel() != 1:
                     raise self._error(f"its loss is {_named(output)}, not a scalar: reduce it, for example by mean()")
-        state.state, state.shape = "forwarded", output.shape
-        if output.requires_grad:
-            state.root, state.owner = get_gradient_edge(output), owner_of(output)
+            root = self._scale(output) if self._scale is not None and self.loss is not None else output
+        state.state, state.shape = "forwarded", root.shape
+        if root.requires_grad:
+            state.root, state.owner = get_gradient_edge(root), owner_of(root)
         else:
             state.drop_graph()
         return output.detach()
