@@ -41,12 +41,13 @@ def train(steps, plans):
     for path in plans:
         plan = pipec.load(path)
         rank, replica = plan.place()
-        with pipec.torch.Run(plan, pipec.torch.stages(plan, model.layers(), rank), loss=model.loss, progress=False,
+        modules = pipec.torch.stages(plan, model.layers(), rank)
+        with pipec.torch.Run(plan, modules, loss=model.loss, progress=False,
                              optimizer=lambda named: torch.optim.AdamW([each for _, each in named])) as run:
             samples = SAMPLES * plan.microbatches * plan.degree
             x, target = (each.chunk(plan.degree)[replica] for each in (model.example(samples), model.target(samples)))
             for _ in range(steps):
-                run.step(x, target=target)
+                run.step(x if 0 in modules else None, target=target if plan.stage_count - 1 in modules else None)
         if plan.world_rank() == 0:
             said = run.report()
             measured, simulated = (statistics.median(said[key][3:]) for key in ("step_ms", "simulated_step_ms"))

@@ -91,6 +91,7 @@ def steps_of(setup, step, optimizer):
 
 class Empty:
     """In place of a stage: computes nothing."""
+    count = None
 
     def __init__(self, value, output):
         self._value, self._output = value, output

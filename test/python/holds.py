@@ -60,7 +60,7 @@ def train(path, model, samples):
             judge = Judge(modules)  # what a step has left behind, the optimizer's state, is none of the next
             _library.LIBRARY.pipec_run_next = judge.between
             with judge:
-                run.step(x, target=target)
+                run.step(x if 0 in modules else None, target=target if plan.stage_count - 1 in modules else None)
             _library.LIBRARY.pipec_run_next = judge.next
             peak = max(peak, judge.peak) if step >= LEARNS else 0
     return {"peak": peak, "predicted": plan.facts["variants"][0]["peak_activation_bytes"][rank]}

@@ -55,7 +55,10 @@ class FolderTest(unittest.TestCase):
 
 
 class RunsTest(FolderTest):
-    """A test that starts processes, each with one rank of every case, and reads what they say."""
+    """A test that starts processes, each with one rank of every case, and reads what they say. program: which reads
+    cases as JSON, and says a line of each."""
+
+    program = "trains.py"
 
     def setUp(self):
         super().setUp()
@@ -83,7 +86,7 @@ class RunsTest(FolderTest):
         for rank, place in enumerate(self.places(launcher, world)):
             environment = {**os.environ, **place, "PIPEC_SECRET": "of the test", "OMP_NUM_THREADS": "1"}
             files = [open(self.folder / f"said-{len(self.files)}-{rank}{name}", "w+") for name in (".out", ".err")]
-            process = subprocess.Popen([sys.executable, HERE / "trains.py"], env=environment, stdin=subprocess.PIPE,
+            process = subprocess.Popen([sys.executable, HERE / self.program], env=environment, stdin=subprocess.PIPE,
                                        stdout=files[0], stderr=files[1], text=True)
             process.stdin.write(json.dumps(cases))
             process.stdin.close()

@@ -71,7 +71,7 @@ class Running:
                      optimizer=still if plan.facts["updates"] else None, progress=False,
                      trace=pathlib.Path(folder) / "trace.json") as run:
                 for _ in range(WARM_UP + self._steps):
-                    run.step(x, target=target, loss="last")
+                    run.step(x if self._rank == 0 else None, target=target if self._rank == plan.ranks - 1 else None, loss="last")
             said = json.loads((pathlib.Path(folder) / f"trace.{self._rank}.json").read_text(encoding="utf-8"))
         rows = sorted((each["ts"], each["ts"] + each["dur"], each["args"]) for each in said["traceEvents"] if each.get("cat") == "compute")
         events, before = {}, float("-inf")
