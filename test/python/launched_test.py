@@ -27,7 +27,7 @@ class LaunchedTest(RunsTest):
         pathlib.Path(self.plan(spec("1f1b", 2))).rename(self.folder / "plan.pipe")
         (self.folder / "program.py").write_text(text, encoding="utf-8")
         known = {key: value for key, value in os.environ.items() if key != "PIPEC_SECRET"}
-        known["PYTHONPATH"] = f"{known['PYTHONPATH']}:{pathlib.Path(__file__).parent}"
+        known["PYTHONPATH"] = f"{known.get('PYTHONPATH', '')}:{pathlib.Path(__file__).parent}"
         done = subprocess.run([sys.executable, *arguments, self.folder / "program.py"], cwd=self.folder, env=known,
                               capture_output=True, text=True, timeout=HANG, check=False)
         return done.stdout + done.stderr, done.returncode

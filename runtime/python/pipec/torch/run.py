@@ -90,19 +90,26 @@ class _Slots(dict):
 class Run:
     """A rank of a plan: a context manager, in whose block `step` trains.
 
-    modules: {stage: module} of this rank's stages (pipec.torch.stages), all on the CPU or all on this process's GPU, where
-    the run then is. loss: loss(output, target), a scalar, of which the mean over all microbatches and replicas is trained, or
-    (sum, count), of which the sum of sums by the sum of counts is, for example of a batch's words; a microbatch of count 0 adds
-    nothing. It is the last stage's, of whose weights a module's count. optimizer:
-    makes that of a stage from [(name, parameter)], which steps where the plan has it; None: the program steps its own,
-    between two steps, behind clip_grad_norm_ where it clips. scaler: a torch.amp.GradScaler, on each rank: losses are scaled, and
-    what is infinite on one rank is so on all, so that step() of all scalers leaves the same steps out. clip: the largest norm of all gradients; the plan has `global_norm` then. state: what else a checkpoint
-    keeps, {name: what has a state_dict}. checkpoint: a folder; every: steps from one to the next (0: only at the end);
-    resume: goes on from what is there, if anything is; overwrite: begins anew. control: a socket for `piperun --control`.
-    adapt: "on", "observe" or "profile". trace: a file, written as trace.RANK.json. deadline, idle: seconds that one rank may
-    wait for another within a step, and else. check: when R's output is compared with F's, and the batches of the first stage's
-    rank with those of the last one's: "first" (in two steps, at the beginning and behind each swap), "always" or "never"; the
-    same on all ranks. progress: whether rank 0 prints.
+    Args:
+        modules: {stage: module} of this rank's stages (pipec.torch.stages), all on the CPU or all on this process's GPU, where the
+            run then is.
+        loss: loss(output, target) of a microbatch, a scalar or (sum, count). Trained is the mean of the scalars of all microbatches
+            and replicas, or the sums by all that counts; a microbatch of count 0 adds nothing. Weights of a loss that is a module
+            are the last stage's.
+        optimizer: makes that of a stage from [(name, parameter)], which steps where the plan has it. None: the program steps its
+            own, between two steps, behind clip_grad_norm_ where it clips.
+        clip: the largest norm of all gradients; the plan has `global_norm` then.
+        scaler: a torch.amp.GradScaler on each rank, for an optimizer of the program's own: losses are scaled, and what is infinite
+            on one rank is so on all, so that all leave the same updates out.
+        state: what else a checkpoint keeps, {name: what has a state_dict}.
+        checkpoint: a folder. every: steps from one to the next (0: only at the end). resume: goes on from what is there, if
+            anything is. overwrite: begins anew.
+        control: a socket for `piperun --control`. adapt: "on", "observe" or "profile". trace: a file, written as trace.RANK.json.
+        deadline, idle: seconds that one rank may wait for another within a step, and else.
+        secret: the job's; None: PIPEC_SECRET's, or a random one that the ranks share by their process group or torchrun's store.
+        check: when R's output is compared with F's, and the batches of the first stage's rank with those of the last one's:
+            "first" (in two steps, at the beginning and behind each swap), "always" or "never"; the same on all ranks.
+        progress: whether rank 0 prints.
 
     Raises SpecError for what cannot be, RunError where another rank or the network fails."""
 
@@ -370,8 +377,7 @@ class Run:
     def _warn_of_eval(self):
         """Once."""
         for stage in () if self._warned else self._own:
-            leaves = [each for each in self.modules[stage].modules() if next(each.children(), None) is None]
-            if not any(each.training for each in leaves):
+            if not any(each.training and not each._modules for each in self.modules[stage].modules()):  # of leaves
                 self._warned = True
                 warnings.warn(f"stage {stage} is trained in eval() mode, in which dropout and batch norm are off: call train() on its "
                               "module, unless that is meant", stacklevel=3)
@@ -639,11 +645,12 @@ class Run:
             self._tell_loss(step)
 
     def _tell_loss(self, step):
-        mean, self._told = self._losses.mean(), step
+        mean, self._told = self._losses.mean, step
         row = mean.item(), self._losses.counted
         if self.plan.degree == 1:
             self._take_losses(step, [row])
-        self._put_of_step(f"loss/{self.replica}", step, [*row, str(mean.dtype).removeprefix("torch.")])
+        if self.plan.world > 1:
+            self._put_of_step(f"loss/{self.replica}", step, [*row, str(mean.dtype).removeprefix("torch.")])
         if not self._not_finite and not math.isfinite(row[0]) and (found := self._losses.first_not_finite()):
             self._not_finite = True
             warnings.warn(f"the loss is {found[1]} in step {step}, microbatch {found[0]}", RuntimeWarning, stacklevel=2)
@@ -656,6 +663,8 @@ class Run:
 
     def _hear_losses(self, step):
         rows = [self._get_of_step(f"loss/{replica}", step) for replica in range(self.plan.degree)]
+        if len({row[1] is None for row in rows}) > 1:
+            raise SpecError(f"the loss is (sum, count) on some replicas and a scalar on others in step {step}: let it be the same")
         self._take_losses(step, [row[:2] for row in rows])
         return rows
 
@@ -663,7 +672,7 @@ class Run:
         """At the end of a step."""
         if self._losses.rows and self._told != step:
             self._tell_loss(step)
-        own = self._losses.mean()
+        own = self._losses.mean
         if wanted == "last" or own is not None and self.plan.degree == 1:
             return own
         rows = self._hear_losses(step)

@@ -9,7 +9,7 @@ from ..errors import SpecError
 from .checks import checksum
 from .wrapped import local
 
-_MOST = 256  # parameters that a rank tells the others of, the largest
+_MOST = 128  # parameters that a rank tells the others of, the largest
 _places = WeakIdKeyDictionary()  # by parameter: {stage: "layer N's NAME"} of all stages that hold it
 
 

@@ -1,4 +1,5 @@
 """What a step sums over microbatches, replicas and ranks: the loss, gradients' norm, and whether all gradients are finite."""
+import functools
 import math
 
 import torch
@@ -21,7 +22,7 @@ def parted(found, output):
 
 
 class Losses:
-    """Those of a step's microbatches on the last stage's rank."""
+    """Those of a step's microbatches on the last stage's rank: add() all before the rest is asked for."""
 
     def __init__(self):
         self.rows = []  # (microbatch, loss, count)
@@ -32,6 +33,7 @@ class Losses:
             raise SpecError(f"the loss of microbatch {microbatch} is {'a scalar' if count is None else '(sum, count)'}, that of "
                             f"microbatch {self.rows[0][0]} is not: let it always be the same")
 
+    @functools.cached_property
     def mean(self):
         """Of this replica, a tensor; of sums by their counts. None: there is no loss."""
         if not self.rows:
@@ -39,7 +41,7 @@ class Losses:
         losses = torch.stack([loss for _, loss, _ in self.rows])
         return losses.mean() if self.counted is None else losses.sum() / (self.counted or 1.0)
 
-    @property
+    @functools.cached_property
     def counted(self):
         """The sum of the counts; None: there are none."""
         return None if self.rows[0][2] is None else math.fsum(count for _, _, count in self.rows)
