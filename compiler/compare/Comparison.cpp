@@ -39,6 +39,7 @@ bool compileRow(const Source &source, const std::vector<std::string> &over, Row 
   made.bubble = own.spanBubbleRate;
   made.peak = *std::max_element(own.peak.begin(), own.peak.end());
   made.problem = std::move(compiled.problems.front());
+  made.wholeAsParts = compiled.wholeAsParts;
   made.words = std::move(compiled.words.front());
   made.stages = made.problem.stagesOfCopy();
   return true;
@@ -137,6 +138,7 @@ Status checkRows(const std::vector<Row> &rows) {
                         .certificate = &each.certificate,
                         .problem = &each.problem,
                         .cut = each.layers,
+                        .wholeAsParts = each.wholeAsParts,
                         .ofAllPlacements = each.name == "auto" || each.name == "exact",
                         .isOneSpec = true});
   }

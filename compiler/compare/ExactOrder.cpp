@@ -49,9 +49,10 @@ std::string orderOf(const schedule::Words &words) {
   return emit::torchCsv(cells);
 }
 
-/// Whether the bounds of problems speak of a row: `auto` may have found a plan with other backwards.
+/// Whether the bound of a problem speaks of a row.
 bool hasBackwardsOf(const Row &row, const schedule::Problem &problem) {
-  return row.wrong.empty() && row.problem.backward == problem.backward && row.problem.mixed == problem.mixed;
+  return row.wrong.empty() && (row.wholeAsParts || row.problem.backward == problem.backward) &&
+         row.problem.mixed == problem.mixed;
 }
 
 /// The words of the row `auto` as an order of one of these problems, where it is.
@@ -61,8 +62,9 @@ std::optional<schedule::KnownOrder> knownOf(const std::vector<Row> &rows,
   if (own == rows.end() || !own->wrong.empty())
     return std::nullopt;
   for (size_t i = 0; i < problems.size(); ++i)
-    if (hasBackwardsOf(*own, problems[i]) && problems[i].rankOf == own->problem.rankOf &&
-        problems[i].backwardGroup == own->problem.backwardGroup && schedule::verify(problems[i], own->words).empty())
+    if (own->problem.backward == problems[i].backward && own->problem.mixed == problems[i].mixed &&
+        problems[i].rankOf == own->problem.rankOf && problems[i].backwardGroup == own->problem.backwardGroup &&
+        schedule::verify(problems[i], own->words).empty())
       return schedule::KnownOrder{i, own->words};
   return std::nullopt;
 }

@@ -77,6 +77,8 @@ public:
     compiled.choosesRecompute = specs.front().recomputed.chooses;
     compiled.isBurst = specs.front().isBurst();
     compiled.isSharded = hasShards(specs.front());
+    compiled.wholeAsParts =
+        specs.front().schedule.name == "auto" && specs.front().backwardInput && !specs.front().backward;
     for (const spec::Spec &spec : specs)
       for (const std::string &file : {spec.path, spec::orderFileOf(spec)})
         if (Status status = keepsInputs(compiled.output, {file}); !status.ok())

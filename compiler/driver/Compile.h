@@ -49,6 +49,7 @@ struct Compiled {
   bool hasLayers = false, choosesCut = false; // the spec has layers, with `cut: auto`
   bool choosesRecompute = false;              // it has `recompute: auto`
   bool isBurst = false;                       // its schedule is `burst`
+  bool wholeAsParts = false;                  // of `auto`: what is whole in a schedule takes what its two parts take
   bool isSharded = false;                     // its ranks have shards
   int32_t degree = 1;                         // replicas of each rank
   double milliseconds = 0;

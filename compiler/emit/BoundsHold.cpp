@@ -10,8 +10,12 @@ namespace pipec::emit {
 
 namespace {
 
-bool sameBackward(const schedule::Problem &one, const schedule::Problem &other) {
-  return one.mixed || (one.backward == other.backward && !other.mixed);
+schedule::BackwardMode backwardOf(const Claim &claim) {
+  return claim.wholeAsParts ? schedule::BackwardMode::Split : claim.problem->backward;
+}
+
+bool sameBackward(const Claim &one, const Claim &other) {
+  return one.problem->mixed || (backwardOf(one) == backwardOf(other) && !other.problem->mixed);
 }
 
 bool samePlacement(const Claim &one, const Claim &other) {
@@ -41,9 +45,11 @@ bool speaksOf(const Claim &one, const Claim &other) {
   if (!one.problem || !other.problem)
     return false;
   const schedule::Problem &a = *one.problem, &b = *other.problem;
+  if (one.wholeAsParts != other.wholeAsParts && (a.copies > 1 || a.slices > 1))
+    return false; // there `auto` bounds the orders of one schedule of the catalogue
   return a.ranks == b.ranks && a.microbatches == b.microbatches && a.copies == b.copies && a.slices == b.slices &&
          a.backwardGroup == b.backwardGroup && a.stages.size() == b.stages.size() && one.cut == other.cut &&
-         sameBackward(a, b) && samePlacement(one, other) && inNoMoreMemory(a, b) &&
+         sameBackward(one, other) && samePlacement(one, other) && inNoMoreMemory(a, b) &&
          ((one.isOneSpec && other.isOneSpec) || sameWork(a, b));
 }
 

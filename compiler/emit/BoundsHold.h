@@ -18,6 +18,7 @@ struct Claim {
   const plan::Certificate *certificate = nullptr;
   const schedule::Problem *problem = nullptr; // null: the bound is held against its own plan alone
   std::vector<int32_t> cut = {};              // layers of each stage; empty: the spec has none
+  bool wholeAsParts = false;                  // a whole backward takes what its two parts take, as in split orders
   bool ofAllPlacements = false;               // in a loop, and there and back
   bool isOneSpec = false; // all of these are of one spec: what their passes take differs by portions of shards at most
 };

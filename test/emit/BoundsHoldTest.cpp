@@ -64,6 +64,12 @@ TEST(BoundsHold, ABoundSpeaksOfTheSameWorkInNoMoreMemory) {
   EXPECT_FALSE(speaks([](schedule::Problem &other) { other.slices = 2; }));
   EXPECT_FALSE(speaks([](schedule::Problem &other) { other.backwardGroup = 2; }));
   EXPECT_FALSE(speaks([](schedule::Problem &other) { other.backward = schedule::BackwardMode::Fused; }));
+  schedule::Problem whole = own;
+  whole.backward = schedule::BackwardMode::Fused;
+  const Claim split{"split", &any, &own},
+      asParts{.name = "auto", .certificate = &any, .problem = &whole, .wholeAsParts = true};
+  EXPECT_TRUE(speaksOf(split, asParts) && speaksOf(asParts, split))
+      << "a whole backward of auto takes what its parts take";
   const auto mixed = [](schedule::Problem &other) { other.mixed = true; };
   EXPECT_FALSE(speaks(mixed)) << "a whole backward may take less";
   EXPECT_TRUE(speaks(mixed, true)) << "of mixed orders some are split throughout";

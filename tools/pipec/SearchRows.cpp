@@ -17,7 +17,9 @@ namespace {
 
 /// Which bound a row stands under depends on it.
 const char *backwardOf(const Row &row) {
-  return row.problem.backward == schedule::BackwardMode::Fused ? "fused" : row.problem.mixed ? "mixed" : "split";
+  return row.problem.backward == schedule::BackwardMode::Fused && !row.wholeAsParts ? "fused"
+         : row.problem.mixed                                                        ? "mixed"
+                                                                                    : "split";
 }
 
 } // namespace

@@ -24,8 +24,7 @@ Time roundOf(const Problem &problem, const Replicas &replicas, const MayExchange
   const std::vector<ExchangedLayer> &layers = replicas.layers[s];
   const Stage &stage = problem.stages[s];
   const bool split = problem.backward == BackwardMode::Split;
-  const __int128 others = __int128(problem.microbatches - 1) * stage.forward +
-                          __int128(problem.microbatches - (split ? 0 : 1)) * problem.leastBackwardTime(stage);
+  const __int128 others = __int128(problem.microbatches - 1) * (stage.forward + problem.leastBackwardTime(stage));
   Time before = 0, backwardBefore = 0; // of the layers below l: their forward, their part of a whole backward
   Time leastWeights = INT64_MAX;       // of a W of a layer up to l
   Bytes gradients = 0, weights = 0;
@@ -36,10 +35,13 @@ Time roundOf(const Problem &problem, const Replicas &replicas, const MayExchange
     if (layer.gradients() > 0)
       leastWeights = std::min(leastWeights, layer.backwardWeight);
     __int128 inner = others + (stage.forward - before);
-    if (split)
-      inner += problem.mixed || leastWeights == INT64_MAX ? 0 : __int128(problem.microbatches) * leastWeights;
+    const Time whole = stage.backward - backwardBefore; // the last backward, down to layer l
+    if (problem.mixed)
+      inner += std::min(stage.backwardInput, whole);
+    else if (split)
+      inner += stage.backwardInput + (leastWeights == INT64_MAX ? 0 : __int128(problem.microbatches) * leastWeights);
     else
-      inner += stage.backward - backwardBefore;
+      inner += whole;
     best = std::max(best, inner + leastWire(replicas, may, gradients, weights));
     before += layer.forward;
     backwardBefore += layer.backward;

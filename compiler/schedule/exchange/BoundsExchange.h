@@ -18,7 +18,8 @@ struct MayExchange {
 /// their
 ///   exchange is over before the forward of layer l begins in the next step. Between that forward and those gradients
 ///   lie the forward of layer l and of all behind it, all other forwards and backwards of the stage, and of the last
-///   backward the part down to layer l (where backwards are split, W of one of these layers).
+///   backward the part down to layer l (where backwards are split, all of its B and W of one of these layers; where
+///   they may be either, the less).
 /// - *work*: all passes of a rank, and its updates, on its device.
 Time exchangeBound(const Problem &problem, const Replicas &replicas, const MayExchange &may);
 
