@@ -107,7 +107,7 @@ class RunsTest(FolderTest):
             process.wait(timeout=HANG)
             out, error = self.said_by(process)
             self.assertEqual(process.returncode, code, f"rank {rank}: {out}\n{error}")
-            said.append([json.loads(line) for line in out.splitlines()])
+            said.append([json.loads(line) for line in out.splitlines() if line.startswith("{")])
         return said
 
     def run_cases(self, world, cases, launcher="torchrun"):
