@@ -105,6 +105,13 @@ TEST(Layers, emptyListsAreNone) {
   EXPECT_TRUE(spec.recomputed.stages.value.empty());
 }
 
+TEST(Layers, areFewEnoughToBeNumbered) {
+  std::string many = "layers: [&a {count: 1048576, forward: 1ps, backward: 1ps}";
+  for (int i = 1; i != 2048; ++i)
+    many += ", *a";
+  EXPECT_EQ(wrong(model(many + "]")), "3:9: error: layers: expected at most 2147483647 in all, found 2147483648");
+}
+
 TEST(Layers, refused) {
   const std::string each = "forward: 2ms, backward: 4ms";
   for (const auto &[layers, message] : std::vector<std::pair<std::string, std::string>>{
