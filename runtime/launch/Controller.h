@@ -133,7 +133,10 @@ private:
   Member &memberOf(int32_t rank) { return members[size_t(rank)]; }
   bool refuses(int32_t rank, bool wrong, const char *what);
   bool refusesSaved(int32_t rank, const messages::Saved &message);
-  bool isStep(int64_t step) const { return started && step >= run.first && step <= setup.options.steps; }
+  /// A run that goes on from behind its last step ends with its first.
+  bool isStep(int64_t step) const {
+    return started && step >= run.first && step <= std::max(setup.options.steps, run.first);
+  }
   void endWaits();
   void begin();
   void begins(int32_t rank, int64_t step);

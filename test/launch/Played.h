@@ -16,7 +16,8 @@ inline constexpr plan::Time kLong = 600'000'000'000'000, kShort = 1'000'000'000'
 /// A message as its fields and its "type", sent as it is, right or wrong.
 inline Encoded encoded(Message message) {
   auto body = std::make_shared<messages::Body>();
-  while (body->header.kind < messages::kKinds.size() && messages::kKinds[body->header.kind].name != message.at("type"))
+  const auto type = message.at("type").get<std::string>();
+  while (body->header.kind < messages::kKinds.size() && messages::kKinds[body->header.kind].name != type)
     ++body->header.kind;
   message.erase("type");
   body->bytes = Message::to_cbor(message);
