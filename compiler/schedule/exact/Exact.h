@@ -18,8 +18,8 @@ struct Exact {
   Words words;
   Time time = 0;
   plan::LeastTime bound = {}; // no plan of any of the problems takes less; reached by `time`: optimal
-  bool tooLarge = false; // some problem is larger than what is asked about, or has passes that the solver does not
-                         // know: overlapped pairs, backwards that may be whole or split, backward contexts
+  bool tooLarge = false;      // some problem is larger than what is asked about, or has passes that the solver does not
+                              // know: overlapped pairs, backwards that may be whole or split, backward contexts
   int64_t questions = 0;
 };
 
