@@ -85,7 +85,6 @@ private:
 /// Sends a request to the run at `path` and waits for its answer. The status is the answer's: ok only once all
 /// processes have agreed. Code::Run if the run says nothing for as long as `patience`, also where it listens.
 /// `answer`: what Done has.
-Status askControl(const std::string &path, const Encoded &request, Message &answer,
-                  std::chrono::milliseconds patience = std::chrono::seconds(5));
+Status askControl(const std::string &path, const Encoded &request, Message &answer, std::chrono::milliseconds patience);
 
 } // namespace pipec::runtime

@@ -43,13 +43,13 @@ struct Shares {
 
   void ask(const schedule::Exact &found, schedule::Time time, schedule::Time bound) {
     ++asked;
-    if (found.time > found.bound) {
-      left += double(found.time) / double(found.bound) - 1;
+    if (!found.bound.isReachedBy(found.time)) {
+      left += found.bound.gap(found.time);
       return;
     }
     ++closed;
     scheduleRight += found.time == time;
-    boundRight += found.bound == bound;
+    boundRight += found.bound.picoseconds() == bound;
     scheduleFault += double(time) / double(found.time) - 1;
     boundFault += double(found.time) / double(bound) - 1;
   }
@@ -95,10 +95,10 @@ int proveSmall() {
             const std::optional<schedule::Solution> solution = schedule::solvePaired(problem, {.objective = objective});
             const auto begin = std::chrono::steady_clock::now();
             const std::optional<schedule::Exact> found =
-                schedule::exact({problem}, {.objective = objective, .milliseconds = 60'000});
+                schedule::exact({schedule::byItself(problem)}, {.objective = objective, .milliseconds = 60'000});
             const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
             ++rows;
-            proven += found && found->time == found->bound;
+            proven += found && found->bound.isReachedBy(found->time);
             optimal += solution && found && solution->time == found->time;
             sum += took;
             most = std::max(most, took);
@@ -251,7 +251,8 @@ int main(int argc, char **argv) {
     const char *band = over < 0.45 ? "< 0.45" : over < 0.8 ? "0.45-0.8" : over < 1.2 ? "0.8-1.2" : ">= 1.2";
     std::optional<schedule::Exact> found;
     if (milliseconds > 0 && gap > 0)
-      found = schedule::exact({problem}, {.objective = options.objective, .milliseconds = milliseconds});
+      found = schedule::exact({schedule::byItself(problem)},
+                              {.objective = options.objective, .milliseconds = milliseconds});
     for (const std::string &name : {fmt::format("{} {}", row.placement, band), row.placement, std::string("all")}) {
       bands[name].add(gap, row.csv());
       if (found)

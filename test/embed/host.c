@@ -289,6 +289,7 @@ static const char *forkChild(PipecRun *run) {
     PipecRunInstruction i = {.size = sizeof i};
     const int next = pipec_run_next(run, &i, &error), done = pipec_run_done(run, NULL, NULL),
               finish = pipec_run_finish(run, NULL);
+    alarm(300); /* a child that hangs is ended */
     fprintf(stderr, "child: %s\n", error.message);
     pipec_run_close(run, "a child's end");
     exit(next == 2 && done == 2 && finish == 2 ? 0 : 1);

@@ -40,7 +40,8 @@ TABLE = {
     "compiler/burst": (["compiler/schedule/model", "compiler/schedule/exchange"], []),
     "compiler/jobs": (["runtime/plan", "runtime/simulate"], ["fmt"]),
     "compiler/program": (["dialects", "compiler/schedule", "compiler/jobs", "runtime/plan"], ["llvm", "mlir", "fmt"]),
-    "compiler/shards": (["compiler/spec", "compiler/schedule", "compiler/portions", "compiler/program"], ["llvm", "mlir", "fmt"]),
+    "compiler/shards": (["compiler/spec", "compiler/schedule", "compiler/portions", "compiler/program", "runtime/plan"],
+                        ["llvm", "mlir", "fmt"]),
     "compiler/transfers": (["runtime/plan", "runtime/simulate"], []),
     "compiler/passes": (["dialects", "compiler/program", "compiler/schedule", "compiler/jobs", "compiler/transfers",
                          "runtime/plan", "runtime/simulate"], ["llvm", "mlir", "fmt"]),
@@ -64,6 +65,7 @@ TABLE = {
 EXCEPTIONS = [
     ("", "runtime/plan/Limits.h"),  # constants alone: what pipec accepts at most, written once
     ("", "runtime/plan/Kinds.h"),  # the table of kinds: constants and what is looked up in them, written once
+    ("", "runtime/plan/LeastTime.h"),  # a type alone: what is proven says so wherever it stands
     ("compiler/spec/", "runtime/plan/Units.h"),  # durations, sizes and bandwidths: one grammar for specs and scenarios
     ("compiler/burst/", "runtime/plan/Samples.h"),  # which rank has which samples: one formula for planners and runtime
     ("compiler/spec/", "compiler/schedule/model/LocalBatch.h"),  # times by samples: one formula for specs and planners

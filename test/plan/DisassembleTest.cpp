@@ -46,8 +46,9 @@ TEST(Disassemble, Text) {
   make.ranks = 2;
   make.microbatches = 6;
   Plan plan = makePlan(make);
-  plan.variants[0].certificate = {200'000'000'000, 190'000'000'000, 180'000'000'000,
-                                  170'000'000'000, Bound::Work,     Bound::Area};
+  plan.variants[0].certificate = {
+      200'000'000'000, 190'000'000'000, LeastTime::proven(180'000'000'000), LeastTime::proven(170'000'000'000),
+      Bound::Work,     Bound::Area};
   const std::string text = disassemble(plan, {.rank = 1, .variant = 0});
   EXPECT_EQ(text, R"(plan: 2 ranks, 1 variants, spec 0123456789abcdef
 variant 0 1f1b: 2 stages, 6 microbatches, no memory limit

@@ -64,7 +64,7 @@ TEST_F(PlanFile, RoundTrip) {
     Plan plan = makePlan(make);
     plan.variants.push_back(plan.variants[0]);
     plan.variants[1].name = "another";
-    plan.variants[0].certificate = {7, 6, 5, 4, Bound::Area, Bound::Work};
+    plan.variants[0].certificate = {7, 6, LeastTime::proven(5), LeastTime::proven(4), Bound::Area, Bound::Work};
     const std::vector<uint8_t> bytes = encode(plan);
     EXPECT_EQ(bytes, encode(plan));
     Plan read;

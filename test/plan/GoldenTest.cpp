@@ -34,10 +34,12 @@ Plan golden10() {
   plan.variants.push_back(makePlan(make).variants[0]);
   plan.variants[1].name = "deferred";
   // Times as the walk finds them (P37); the bounds are only under them.
-  plan.variants[0].certificate = {340'320'000'000, 340'320'000'000, 280'000'000'000,
-                                  270'000'000'000, Bound::WarmUp,   Bound::Work};
-  plan.variants[1].certificate = {296'120'000'000, 296'120'000'000, 280'000'000'000,
-                                  270'000'000'000, Bound::WarmUp,   Bound::Work};
+  plan.variants[0].certificate = {
+      340'320'000'000, 340'320'000'000, LeastTime::proven(280'000'000'000), LeastTime::proven(270'000'000'000),
+      Bound::WarmUp,   Bound::Work};
+  plan.variants[1].certificate = {
+      296'120'000'000, 296'120'000'000, LeastTime::proven(280'000'000'000), LeastTime::proven(270'000'000'000),
+      Bound::WarmUp,   Bound::Work};
   plan.provider = {1, 4, 1}; // the FlexBuffer of the number 1
   return plan;
 }
@@ -54,8 +56,9 @@ Plan golden12() {
   make.overlapped = 22'000'000'000;
   Plan plan = makePlan(make);
   // Times as the walk finds them (P37); the bounds are only under them.
-  plan.variants[0].certificate = {363'280'000'000, 363'280'000'000, 180'000'000'000,
-                                  176'000'000'000, Bound::Work,     Bound::Work};
+  plan.variants[0].certificate = {
+      363'280'000'000, 363'280'000'000, LeastTime::proven(180'000'000'000), LeastTime::proven(176'000'000'000),
+      Bound::Work,     Bound::Work};
   return plan;
 }
 
@@ -151,7 +154,9 @@ Plan golden19(bool boundaries = false) {
   plan.variants.push_back(makeBurst(how).variants[0]);
   // Times as the walk finds them (P37); the bounds are only under them.
   for (Variant &variant : plan.variants)
-    variant.certificate = {62'800'000'000, 62'800'000'000, 40'000'000'000, 30'000'000'000, Bound::Work, Bound::Work};
+    variant.certificate = {
+        62'800'000'000, 62'800'000'000, LeastTime::proven(40'000'000'000), LeastTime::proven(30'000'000'000),
+        Bound::Work,    Bound::Work};
   return plan;
 }
 

@@ -346,7 +346,7 @@ Plan makeCopies() {
   plan.processes = {{0, 0, 0}, {1, 0, 0}};
   plan.groups = {{{0, 1}}};
   const Time step = 4 * (make.forward + make.backwardInput + make.backwardWeight) + make.normCost + make.optimizerCost;
-  variant.certificate = {step, step, step, step, Bound::Work, Bound::Work};
+  variant.certificate = {step, step, LeastTime::proven(step), LeastTime::proven(step), Bound::Work, Bound::Work};
   return plan;
 }
 

@@ -3,7 +3,9 @@ import atexit
 import os
 import pathlib
 import shutil
+import signal
 import tempfile
+import time
 import unittest
 
 import torch
@@ -14,8 +16,13 @@ from runs import spec
 
 
 def ended(child):
-    """The exit code of a forked child."""
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    """The exit code of a forked child; one that hangs is killed."""
+    end = time.monotonic() + 600
+    while (found := os.waitpid(child, os.WNOHANG)) == (0, 0):
+        if time.monotonic() > end:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.01)
+    return os.waitstatus_to_exitcode(found[1])
 
 
 class ForkTest(unittest.TestCase):

@@ -36,7 +36,8 @@ class LaunchedTest(RunsTest):
         blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
         loop = next(block for block in blocks if "run.step(" in block)
         text = PRELUDE + loop.replace("1000)", "3)") + 'print(f"{run.report()[\'steps\']} steps on rank {rank}")\n'
-        said, code = self.begin_program(text, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+        said, code = self.begin_program(text, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1",
+                                       "--nproc-per-node=2")
         self.assertEqual(code, 0, said)
         self.assertEqual(sorted(re.findall(r"3 steps on rank \d", said)), ["3 steps on rank 0", "3 steps on rank 1"])
 

@@ -429,9 +429,9 @@ class TrainTest(RunsTest):
         while "step" not in self.said_by(processes[0])[1] and time.monotonic() < end:
             time.sleep(0.05)
         programs = pathlib.Path(pipec.__file__).parent / "bin"
-        swapped = subprocess.run([programs / "piperun", "--control", control, "swap", "1"], capture_output=True, text=True, check=True)
+        swapped = subprocess.run([programs / "piperun", "--control", control, "swap", "1", "--deadline", "300"], capture_output=True, text=True, check=True)
         self.assertIn("variant 1 (zb-h1)", swapped.stdout)
-        subprocess.run([programs / "piperun", "--control", control, "stop"], capture_output=True, text=True, check=True)
+        subprocess.run([programs / "piperun", "--control", control, "stop", "--deadline", "300"], capture_output=True, text=True, check=True)
         said = [each[0] for each in self.end(processes)]
         self.assertEqual(said[0]["report"], said[1]["report"])
         report = said[0]["report"]

@@ -29,6 +29,14 @@ def children_of(parent):
     return found
 
 
+def command_of(pid):
+    """Its command line; none: it has ended."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def passed_on(pid):
     """The descriptors that a program would inherit which this process starts, but for standard input and output."""
     found = {}
@@ -127,7 +135,7 @@ class ChildrenTest(ControlledTest):
         launcher, _ = self.launch(self.compile(SPECS / "replan.yaml"), "--steps", 1000000, "--control", self.control, "--replan",
                                   SPECS / "replan.yaml", **options)
         return launcher, until(lambda: [each for each in children_of(launcher.pid)
-                                        if b"\0replan\0" in pathlib.Path(f"/proc/{each}/cmdline").read_bytes()], "pipec replan")[0]
+                                        if b"\0replan\0" in command_of(each)], "pipec replan")[0]
 
     def test_what_plans_ends_with_a_run_that_is_killed(self):
         launcher, child = self.replans()

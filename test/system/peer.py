@@ -207,9 +207,12 @@ class Rank:
 
     def say(self, content):
         """The bytes of a message, of up to 1 MiB."""
-        self.controller.seal(content[:16])
-        if len(content) > 16:
-            self.controller.seal(content[16:])
+        try:
+            self.controller.seal(content[:16])
+            if len(content) > 16:
+                self.controller.seal(content[16:])
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # refused by its head: what the other end says of that can still be heard
 
     def tell(self, kind, **fields):
         self.say(framed(kind, fields))

@@ -186,7 +186,7 @@ class ControlledTest(ToolTest):
         return launcher, self.control, pids
 
     def ask(self, control, *words, code=OK):
-        done = tool("piperun", "--control", control, *words)
+        done = tool("piperun", "--control", control, *words, "--deadline", PATIENCE)
         self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}\n{done.stderr}")
         return done
 

@@ -56,8 +56,10 @@ void define(CLI::App &app, Arguments &a) {
                  "Write a trace to this file (ui.perfetto.dev opens it): with --local of all ranks, else each process "
                  "its own, with its rank before the suffix; over all restarts (each step once; args name the attempt)")
       ->check(fileName());
-  app.add_option("--deadline", a.deadline,
-                 "Seconds that any wait may last; 0: no limit; default: the larger of 5 s and twice the predicted step")
+  app.add_option(
+         "--deadline", a.deadline,
+         "Seconds that any wait may last; 0: no limit; default: the larger of 5 s and twice the predicted step; of a "
+         "command to a run, how long the run may say nothing: 5 s")
       ->check(CLI::Range(0.0, kMaxDeadline));
   app.add_option("--rendezvous", a.rendezvous,
                  "Seconds until all processes have met, which a cluster may start minutes apart; who is missing is "
@@ -155,6 +157,11 @@ static Status checkCommand(const Arguments &a) {
                                    a.words.size() - 1));
 }
 
+std::chrono::milliseconds Arguments::patience() const {
+  constexpr double kUsual = 5;
+  return std::chrono::milliseconds(int64_t(1000 * (deadline < 0 ? kUsual : deadline == 0 ? kMaxDeadline : deadline)));
+}
+
 static Status checkTrace(const Arguments &a) {
   if (Status status = plan::keepsInputs(a.trace, {a.plan(), a.network, a.stage}, "--trace"); !status.ok())
     return status;
@@ -177,6 +184,8 @@ static Status checkDevice(const Arguments &a) {
 }
 
 Status check(const Arguments &a) {
+  if (std::isnan(a.deadline))
+    return Status::usage("--deadline is not a number");
   if (!a.command().empty())
     return checkCommand(a);
   if (std::error_code error; !a.control.empty() && !a.local && !fs::exists(a.words.front(), error))
@@ -202,8 +211,6 @@ Status check(const Arguments &a) {
       if (a.jobs[other].starts_with(name + "="))
         return Status::usage(fmt::format("--job: job '{}' is given twice", name));
   }
-  if (std::isnan(a.deadline))
-    return Status::usage("--deadline is not a number");
   if (std::isnan(a.rendezvous))
     return Status::usage("--rendezvous is not a number");
   if (a.restart > 0 && !a.local)

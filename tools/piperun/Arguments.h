@@ -3,6 +3,7 @@
 
 #include "runtime/launch/Worker.h"
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ struct Arguments {
   std::string command() const;
   const std::string &plan() const { return words.front(); }
   bool adapts() const { return !adapt.empty() || !replan.empty(); }
+  /// For how long a run that is asked may say nothing.
+  std::chrono::milliseconds patience() const;
 };
 
 void define(CLI::App &app, Arguments &arguments);

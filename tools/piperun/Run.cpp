@@ -291,7 +291,7 @@ static runtime::Encoded requestOf(const Arguments &a) {
 
 Status ask(const Arguments &a) {
   runtime::Message answer;
-  Status status = runtime::askControl(a.control, requestOf(a), answer);
+  Status status = runtime::askControl(a.control, requestOf(a), answer, a.patience());
   if (status.ok())
     fmt::print("{}", a.json ? answerJson(answer) : answerText(a.command(), answer));
   return status;

@@ -30,6 +30,9 @@ struct ExactProblem {
   LeastCases proofs; // one or more; each of them bounds all orders
 };
 
+/// The question about a problem by itself: its orders take what proofs count.
+inline ExactProblem byItself(Problem problem) { return {problem, {LeastProblem::proven(problem)}}; }
+
 /// Words of one of the problems that verify accepts and that run within its limit.
 struct KnownOrder {
   size_t problem = 0;

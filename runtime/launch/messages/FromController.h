@@ -1,7 +1,7 @@
 // What the controller says to a process of a run.
 #pragma once
 
-#include "runtime/launch/Checkpoint.h"
+#include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/launch/messages/Kind.h"
 
 namespace pipec::runtime::messages {

@@ -1,7 +1,7 @@
 // What a process of a run says to the controller.
 #pragma once
 
-#include "runtime/launch/Checkpoint.h"
+#include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/launch/messages/Kind.h"
 
 namespace pipec::runtime::messages {

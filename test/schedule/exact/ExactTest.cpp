@@ -14,9 +14,6 @@ namespace {
 
 constexpr int64_t kEnough = 1'000'000; // milliseconds: no question of these takes more than seconds
 
-/// A problem whose own times are what proofs count.
-std::vector<ExactProblem> asked(const Problem &problem) { return {{problem, {LeastProblem::proven(problem)}}}; }
-
 class ExactTest : public testing::Test {
 protected:
   void SetUp() override {
@@ -50,7 +47,7 @@ TEST_F(ExactTest, FindsTheLeastOfAllOrders) {
       continue;
     ++looked;
     limited += problem.memoryLimit != 0;
-    const std::optional<Exact> found = exact(asked(problem), {.objective = objective, .milliseconds = kEnough});
+    const std::optional<Exact> found = exact({byItself(problem)}, {.objective = objective, .milliseconds = kEnough});
     ASSERT_EQ(found.has_value(), least.has_value());
     if (!found)
       continue;
@@ -72,7 +69,8 @@ TEST_F(ExactTest, ProvesOptima) {
   for (size_t i = 0; i < optima.size(); i += stride) {
     const Optimum &each = optima[i];
     const Objective objective = each.span ? Objective::Span : Objective::Makespan;
-    const std::optional<Exact> found = exact(asked(each.problem), {.objective = objective, .milliseconds = kEnough});
+    const std::optional<Exact> found =
+        exact({byItself(each.problem)}, {.objective = objective, .milliseconds = kEnough});
     ASSERT_TRUE(found) << each.row;
     EXPECT_EQ(found->time, each.optimum) << each.row;
     EXPECT_EQ(found->bound.picoseconds(), each.optimum) << each.row;
@@ -91,7 +89,7 @@ TEST_F(ExactTest, BoundsAreNeverAboveTheOptimumOfTwoChunks) {
       stage.activation = stage.context = 1;
     problem.memoryLimit = 4 * pick(random, 1, p);
     const Objective objective = n % 4 < 2 ? Objective::Span : Objective::Makespan;
-    const std::optional<Exact> found = exact(asked(problem), {.objective = objective, .milliseconds = 500});
+    const std::optional<Exact> found = exact({byItself(problem)}, {.objective = objective, .milliseconds = 500});
     ASSERT_TRUE(found);
     const Bounded bounds = lowerBounds(problem);
     EXPECT_LE(objective == Objective::Span ? bounds.span : bounds.makespan, found->time) << n;
@@ -104,7 +102,7 @@ TEST_F(ExactTest, SaysWhatItCouldNotProve) {
   for (Stage &stage : problem.stages)
     stage.context = 1;
   problem.memoryLimit = 8;
-  const std::optional<Exact> found = exact(asked(problem), {.milliseconds = 1});
+  const std::optional<Exact> found = exact({byItself(problem)}, {.milliseconds = 1});
   ASSERT_TRUE(found);
   EXPECT_FALSE(found->bound.isReachedBy(found->time));
   EXPECT_EQ(timeOf(problem, found->words, Objective::Span), found->time);
@@ -118,7 +116,8 @@ TEST_F(ExactTest, ProvesTwoChunksOnTwoRanks) {
   for (Stage &stage : problem.stages)
     stage.context = 1;
   problem.memoryLimit = 8;
-  const std::optional<Exact> found = exact(asked(problem), {.objective = Objective::Makespan, .milliseconds = kEnough});
+  const std::optional<Exact> found =
+      exact({byItself(problem)}, {.objective = Objective::Makespan, .milliseconds = kEnough});
   ASSERT_TRUE(found);
   EXPECT_GT(found->time, lowerBounds(problem).makespan);
   EXPECT_EQ(found->time, found->bound.picoseconds());
@@ -138,8 +137,9 @@ TEST_F(ExactTest, LooksAtEachPlacement) {
     problems.push_back(std::move(problem));
   }
   const ExactOptions options{.objective = Objective::Makespan, .milliseconds = kEnough};
-  const std::optional<Exact> loop = exact(asked(problems[0]), options), back = exact(asked(problems[1]), options),
-                             both = exact({asked(problems[0]).front(), asked(problems[1]).front()}, options);
+  const std::optional<Exact> loop = exact({byItself(problems[0])}, options),
+                             back = exact({byItself(problems[1])}, options),
+                             both = exact({byItself(problems[0]), byItself(problems[1])}, options);
   ASSERT_TRUE(loop && back && both);
   EXPECT_EQ(both->time, std::min(loop->time, back->time));
   EXPECT_EQ(both->bound.picoseconds(), both->time);
@@ -151,7 +151,7 @@ TEST_F(ExactTest, ProvesByTheTimesOfTheProofAlone) {
   for (Stage &stage : least.stages)
     stage.forward = stage.backwardInput = stage.backwardWeight = 9;
   const ExactOptions options{.objective = Objective::Makespan, .milliseconds = kEnough};
-  const std::optional<Exact> own = exact(asked(orders), options), proven = exact(asked(least), options);
+  const std::optional<Exact> own = exact({byItself(orders)}, options), proven = exact({byItself(least)}, options);
   const std::optional<Exact> found = exact({{orders, {LeastProblem::proven(least)}}}, options);
   ASSERT_TRUE(own && proven && found);
   EXPECT_TRUE(own->bound.isReachedBy(own->time));
