@@ -57,10 +57,9 @@ int sweepMemory(const CommandOptions &options, schedule::Objective objective) {
       return fail(options, failure);
   }
   const std::vector<Row> &rows = sweep.rows;
-  std::vector<Row> all = rows;
-  all.insert(all.end(), sweep.without.begin(), sweep.without.end());
-  if (Status status = checkRows(all); !status.ok())
-    return fail(options, options.input, status);
+  for (const std::vector<Row> *each : {&sweep.rows, &sweep.without})
+    if (Status status = checkRows(*each); !status.ok())
+      return fail(options, options.input, status);
   plan::Time longest = 1;
   for (const std::vector<Row> *each : {&sweep.rows, &sweep.without})
     for (const Row &row : *each)

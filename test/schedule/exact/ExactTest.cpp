@@ -147,9 +147,8 @@ TEST_F(ExactTest, LooksAtEachPlacement) {
 
 /// Where a plan may take less than its order's times say, what no such order beats is no proof.
 TEST_F(ExactTest, ProvesByTheTimesOfTheProofAlone) {
-  Problem orders = uniform(2, 2, 10, 10, 10, 0, BackwardMode::Split), least = orders;
-  for (Stage &stage : least.stages)
-    stage.forward = stage.backwardInput = stage.backwardWeight = 9;
+  const Problem orders = uniform(2, 2, 10, 10, 10, 0, BackwardMode::Split),
+                least = uniform(2, 2, 9, 9, 9, 0, BackwardMode::Split);
   const ExactOptions options{.objective = Objective::Makespan, .milliseconds = kEnough};
   const std::optional<Exact> own = exact({byItself(orders)}, options), proven = exact({byItself(least)}, options);
   const std::optional<Exact> found = exact({{orders, {LeastProblem::proven(least)}}}, options);
