@@ -139,7 +139,8 @@ private:
     }
   }
 
-  /// Extends each state by all that one rank may do in this stretch.
+  /// Extends each state by all that one rank may do in this stretch. What the ranks behind it start is not known yet:
+  /// they may do so from `begin` on.
   void decide(size_t rank, Time begin, Time end) {
     const size_t count = states.size();
     size_t lost = 0;
@@ -153,7 +154,7 @@ private:
       before.assign(row(i), row(i) + ranks);
       bool isFirst = true; // which takes the state's place
       for (const BeamRanks::Choice &choice : choices) {
-        if (isLate(rank, choice.view, end))
+        if (isLate(rank, choice.view, begin))
           continue;
         const size_t at = isFirst ? i : states.size();
         if (!isFirst) {

@@ -100,6 +100,11 @@ TEST(Beam, LeavesNothingOutWhereItSaysSo) {
     EXPECT_EQ(timeOf(problem, *found.words, Objective::Makespan), *least) << n;
     const BeamResult none = beam(problem, capacities, {Objective::Makespan, *least, options.width});
     EXPECT_TRUE(!none.words && none.exhaustive) << n;
+    for (const Time more : {1, 2, 4}) { // what is only a little better is not left out either
+      const BeamResult again = beam(problem, capacities, {Objective::Makespan, *least + more, options.width});
+      ASSERT_TRUE(again.words && again.exhaustive) << n;
+      EXPECT_EQ(timeOf(problem, *again.words, Objective::Makespan), *least) << n;
+    }
   }
   EXPECT_GT(looked, pipec::test::seen(50));
   EXPECT_GT(limited, pipec::test::seen(20));
