@@ -77,8 +77,9 @@ public:
     compiled.choosesRecompute = specs.front().recomputed.chooses;
     compiled.isBurst = specs.front().isBurst();
     compiled.isSharded = hasShards(specs.front());
-    compiled.wholeAsParts =
-        specs.front().schedule.name == "auto" && specs.front().backwardInput && !specs.front().backward;
+    // Shards do what their layers say, whole or not.
+    compiled.wholeAsParts = specs.front().schedule.name == "auto" && specs.front().backwardInput &&
+                            !specs.front().backward && !compiled.isSharded;
     for (const spec::Spec &spec : specs)
       for (const std::string &file : {spec.path, spec::orderFileOf(spec)})
         if (Status status = keepsInputs(compiled.output, {file}); !status.ok())

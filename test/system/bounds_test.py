@@ -46,11 +46,11 @@ def shards(draw, ranks):
 def spec(draw, kind):
     """For a command of this kind. Where it is left open how gradients are exchanged, or both the cut and what is recomputed, a
     plan takes seconds, and a table of schedules twenty times as long: CI draws no such table."""
-    ranks, sharded = draw.choice([1, 2, 2, 2, 3, 4] if SOAK else [1, 2, 2, 2, 3]), draw.random() < 0.5 and kind != "data-parallel"
+    ranks, sharded = draw.choice([1, 2, 2, 2, 3, 4] if SOAK else [1, 2, 2, 2, 2, 3]), draw.random() < 0.5 and kind != "data-parallel"
     placement, a_rank = draw.choices([("loop", 1), ("loop", 2), ("v", 2), ("", 2), ("bidirectional", 1)],
                                      [4, 2, 2, 2, 0 if sharded else 1])[0]
     stages, microbatches = ranks * a_rank, draw.choice([1, 2, 3, 4])
-    cut = [draw.randint(1, 2) for _ in range(stages)]
+    cut = [draw.randint(1, 2 if SOAK or not sharded else 1) for _ in range(stages)]
     keys = [f"pipeline: {{ranks: {ranks}, microbatches: {microbatches}, stages_per_rank: {a_rank}, "
             f"cut: {draw.choice([cut, cut, cut, cut if kind == 'exact' else 'auto'])}{f', placement: {placement}' if placement else ''}"
             f"{draw.choice([''] * 12 + ['' if sharded else ', slices: 2'])}}}",
