@@ -40,6 +40,7 @@ bool compileRow(const Source &source, const std::vector<std::string> &over, Row 
   made.peak = *std::max_element(own.peak.begin(), own.peak.end());
   made.problem = std::move(compiled.problems.front());
   made.wholeAsParts = compiled.wholeAsParts;
+  made.ofOwnPortions = compiled.ofOwnPortions;
   made.words = std::move(compiled.words.front());
   made.stages = made.problem.stagesOfCopy();
   return true;
@@ -136,7 +137,7 @@ Status checkRows(const std::vector<Row> &rows) {
     if (each.wrong.empty())
       claims.push_back({.name = each.name,
                         .certificate = &each.certificate,
-                        .problem = &each.problem,
+                        .problem = each.ofOwnPortions ? nullptr : &each.problem,
                         .cut = each.layers,
                         .wholeAsParts = each.wholeAsParts,
                         .ofAllPlacements = each.name == "auto" || each.name == "exact",

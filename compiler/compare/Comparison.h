@@ -28,9 +28,10 @@ struct Row {
   std::vector<int32_t> layers;    // of each stage; empty: the spec has none
   std::vector<int32_t> recompute; // the stages that run their forward again
   schedule::Problem problem;
-  bool wholeAsParts = false; // of `auto`: a whole backward takes what its two parts take, as in split orders
-  schedule::Words words;     // that its plan runs
-  std::string wrong;         // why there is no plan; empty: there is one
+  bool wholeAsParts = false;  // of `auto`: a whole backward takes what its two parts take, as in split orders
+  bool ofOwnPortions = false; // its bound is of the portions that its shards have, which others need not have
+  schedule::Words words;      // that its plan runs
+  std::string wrong;          // why there is no plan; empty: there is one
 };
 
 /// Called with what is being tried.

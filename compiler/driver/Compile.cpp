@@ -77,6 +77,9 @@ public:
     compiled.choosesRecompute = specs.front().recomputed.chooses;
     compiled.isBurst = specs.front().isBurst();
     compiled.isSharded = hasShards(specs.front());
+    const spec::BalanceKind balance = specs.front().tensorParallel.balance.kind.value;
+    compiled.ofOwnPortions =
+        compiled.isSharded && (balance == spec::BalanceKind::Resize || balance == spec::BalanceKind::Semi);
     // Shards do what their layers say, whole or not.
     compiled.wholeAsParts = specs.front().schedule.name == "auto" && specs.front().backwardInput &&
                             !specs.front().backward && !compiled.isSharded;

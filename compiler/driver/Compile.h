@@ -51,6 +51,7 @@ struct Compiled {
   bool isBurst = false;                       // its schedule is `burst`
   bool wholeAsParts = false;                  // of `auto`: what is whole in a schedule takes what its two parts take
   bool isSharded = false;                     // its ranks have shards
+  bool ofOwnPortions = false;                 // bounds are of a plan's own portions: what is left out goes by a rule
   int32_t degree = 1;                         // replicas of each rank
   double milliseconds = 0;
 };

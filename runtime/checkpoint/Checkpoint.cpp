@@ -287,15 +287,17 @@ int64_t mostBytes(const plan::Plan &plan) {
   return (int64_t(16) << 20) + 1024 * (states + int64_t(variant.portions.size()));
 }
 
-/// Its JSON; a null if it is no JSON, or nested deeper than any manifest.
+/// Its JSON; a null if it is no JSON, nested deeper than any manifest, or has a number that is no integer.
 nlohmann::json parsed(const std::vector<uint8_t> &bytes) {
   constexpr int kDepth = 8;
-  bool flat = true;
+  bool right = true;
   auto json = nlohmann::json::parse(
       bytes.begin(), bytes.end(),
-      [&](int depth, nlohmann::json::parse_event_t, const nlohmann::json &) { return flat = flat && depth <= kDepth; },
+      [&](int depth, nlohmann::json::parse_event_t, const nlohmann::json &value) {
+        return right = right && depth <= kDepth && !value.is_number_float();
+      },
       /*allow_exceptions=*/false);
-  return flat && !json.is_discarded() ? std::move(json) : nlohmann::json();
+  return right && !json.is_discarded() ? std::move(json) : nlohmann::json();
 }
 
 void fromJson(const nlohmann::json &json, int format, Manifest &manifest) {
