@@ -132,7 +132,7 @@ bool sweepMemory(const Source &source, schedule::Objective objective, const Say 
 Status checkRows(const std::vector<Row> &rows) {
   std::vector<emit::Claim> claims;
   for (const Row &each : rows) {
-    if (each.wrong.rfind("internal: ", 0) == 0)
+    if (each.wrong.starts_with("internal: "))
       return Status::check(fmt::format("{}: {}", each.name, each.wrong));
     if (each.wrong.empty())
       claims.push_back({.name = each.name,

@@ -55,7 +55,8 @@ bool hasBackwardsOf(const Row &row, const schedule::Problem &problem) {
          row.problem.mixed == problem.mixed;
 }
 
-/// The words of the row `auto` as an order of one of these problems, where it is.
+/// The words of the row `auto` as an order of one of these problems, where it is. Whole backwards are none of a split
+/// problem's: as an order file they would be compiled with costs of their own.
 std::optional<schedule::KnownOrder> knownOf(const std::vector<Row> &rows,
                                             const std::vector<schedule::Problem> &problems) {
   const auto own = std::find_if(rows.begin(), rows.end(), [](const Row &each) { return each.name == "auto"; });

@@ -21,8 +21,8 @@ struct ExactOrder {
   plan::Time planned = 0;               // by the objective, the time of the order's plan; 0: it was refused
   plan::Time taken = 0;                 // what the bound is held against: of the plan where shards or replicas make it
                                         // another than the order's
-  bool isBeaten = false;                // by a schedule with other backwards, of which the bound says nothing
-  double seconds = 0;                   // taken
+  bool isBeaten = false; // a schedule with other backwards takes less; the bound is not of such schedules
+  double seconds = 0;    // taken
 };
 
 /// False after an error, which has been said. Needs schedule::canDecide().

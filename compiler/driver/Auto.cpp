@@ -163,8 +163,8 @@ Code compileWithRoom(Attempts &attempts) {
 }
 
 /// Compiles schedules of the catalogue that could be better than what was found, or that fit where nothing was found.
-/// For large specs only where the words found wait in queues, of which the search knows nothing. Shards may each begin
-/// and end a pass at a time of their own, so there a plan may take less than its order promises.
+/// For large specs only where the words found wait in queues: the search knows no queues. Where ranks have shards, each
+/// shard may begin and end a pass at its own time, so a plan may take less than its order promises.
 void compileFromCatalogue(Attempts &attempts) {
   constexpr int64_t kTries = 8, kFewTries = 3; // of the largest plans with several, and of larger ones
   constexpr schedule::Time kQueues = 50;

@@ -268,11 +268,12 @@ private:
       return true;
     SearchSpace found = searchSpaceOf(spec, context);
     compiled.problems = std::move(found.problems);
-    compiled.proofs = std::move(found.proofs);
-    if (degree > 1)
-      for (schedule::LeastCases &proofs : compiled.proofs)
-        for (schedule::LeastProblem &each : proofs)
-          each = leastOfReplica(each.problem(), given);
+    if (until == Stage::Space)
+      for (const schedule::Problem &each : compiled.problems) {
+        schedule::LeastCases &proofs = compiled.proofs.emplace_back();
+        for (const schedule::LeastCases &way : leastWays(spec, {each}))
+          proofs.push_back(degree > 1 ? leastOfReplica(way.front().problem(), given) : way.front());
+      }
     compiled.objective = found.objective;
     return compiled.problems.empty() ? stop(Code::Input) : true;
   }

@@ -40,8 +40,8 @@ struct Compiled {
   // Of each variant; none where the plan was read from a file.
   std::vector<simulate::Result> walks;
   std::vector<schedule::Problem> problems;
-  std::vector<schedule::LeastCases> proofs;                  // Stage::Space: of each problem, as in SearchSpace
-  std::vector<schedule::Words> words;                        // Stage::Plan
+  std::vector<schedule::LeastCases> proofs; // Stage::Space: of each problem; each case bounds all its plans
+  std::vector<schedule::Words> words;       // Stage::Plan
   std::vector<std::map<std::string, int64_t>> parameters;    // of its schedule
   schedule::Objective objective = schedule::Objective::Span; // Stage::Space; of `auto`, Stage::Plan
   schedule::Bytes leastLimit = 0;                            // Stage::Least

@@ -61,8 +61,7 @@ bool choosesFromCatalogue(const spec::Spec &spec);
 /// What a search would search in for this spec, whatever its schedule: a problem for each placement that the spec
 /// allows.
 struct SearchSpace {
-  std::vector<schedule::Problem> problems;  // none after an error
-  std::vector<schedule::LeastCases> proofs; // of each: every case bounds all plans on its placement
+  std::vector<schedule::Problem> problems; // none after an error
   schedule::Objective objective = schedule::Objective::Span;
 };
 SearchSpace searchSpaceOf(const spec::Spec &spec, mlir::MLIRContext &context);

@@ -3,7 +3,6 @@
 #include "compiler/schedule/evaluate/Buffers.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "compiler/schedule/overlap/Pairing.h"
-#include "compiler/shards/LeastProblems.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Text.h"
 
@@ -143,13 +142,7 @@ SearchSpace Import::space() {
     spec.schedule = {"auto", spec.schedule.mark, {}};
   if (failed(autoSchedule()) || failed(settle()) || failed(fillAndCheck()))
     return {};
-  SearchSpace found{placements(), {}, *objective};
-  for (const schedule::Problem &each : found.problems) {
-    schedule::LeastCases &proofs = found.proofs.emplace_back();
-    for (schedule::LeastCases &way : leastWays(spec, {each}))
-      proofs.push_back(std::move(way.front()));
-  }
-  return found;
+  return {placements(), *objective};
 }
 
 LogicalResult Import::autoParameters() {

@@ -20,7 +20,7 @@ struct Claim {
   std::vector<int32_t> cut = {};              // layers of each stage; empty: the spec has none
   bool wholeAsParts = false;                  // a whole backward takes what its two parts take, as in split orders
   bool ofAllPlacements = false;               // in a loop, and there and back
-  bool isOneSpec = false; // all of these are of one spec: what their passes take differs by portions of shards at most
+  bool isOneSpec = false; // every claim is of one spec: passes take the same time, but for the portions of shards
 };
 
 /// Whether the plan of `other` is one of those that the bound of `one` speaks of: of the same work, in no more memory.
@@ -32,8 +32,8 @@ Status checkBounds(const std::vector<Claim> &claims);
 Status checkBound(const std::string &name, const char *objective, plan::LeastTime bound, const std::string &other,
                   plan::Time taken);
 
-/// Likewise, of what a report says besides: bounds at a plan's own memory, and those of other ways to give units to
-/// shards, of which `auto` has all that `even` has.
+/// Likewise, of the other bounds in a report: those at a plan's own memory, and those of other balances of shards. The
+/// balance `auto` may choose the portions of `even`, so its bound must hold for the plan of `even` too.
 Status checkBounds(const PlanReport &report);
 
 } // namespace pipec::emit

@@ -13,7 +13,7 @@ plan::Certificate certificate(plan::Time makespan, plan::Time span, const schedu
 /// Lowers the certificate's bounds to what holds whatever had been chosen.
 void widen(plan::Certificate &certificate, const schedule::LeastWays &choices);
 
-/// One variant with its certificate; its portions are in `lowered`, out of which the programs are taken.
+/// One variant with its certificate. The variant takes programs and portions out of `lowered`.
 plan::Variant variant(Lowered &lowered, const schedule::LeastWays &least, std::string name);
 
 /// A plan of these variants on so many replicas of each rank, of as many shards as the variants have.

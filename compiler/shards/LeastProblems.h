@@ -9,9 +9,9 @@
 
 namespace pipec {
 
-/// Every plan of the spec on one of these placements, whichever order and portions it has. Problems are as the import
-/// fills them. `rows`: the portions of a plan on the first of them; empty: those that the spec's balance gives. They
-/// count where the balance leaves units out by a rule of its own: then the bound is of these portions.
+/// Bounds every plan of the spec on one of these placements, with any order and any portions. The import has filled the
+/// problems. `rows`: the portions of a plan on the first placement; empty: the spec's balance gives the portions. Under
+/// the balances resize and semi, which leave units out by a rule, the bound holds for plans with these portions alone.
 ///
 /// Without shards the problems are themselves proofs: a pass of a plan takes what its problem says, and queues and
 /// buffers only add time. With shards a problem's times are those from when all shards have come to when the last has

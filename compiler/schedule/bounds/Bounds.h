@@ -44,7 +44,7 @@ struct LeastTimes {
   plan::LeastTime by(Objective objective) const { return objective == Objective::Span ? span : makespan; }
 };
 
-/// The bounds of this problem, of which the caller has shown that they hold for plans. Needs check() to have passed.
+/// The bounds of a problem that no plan is below, so no plan takes less. Needs check(problem.problem()) to have passed.
 LeastTimes leastTimes(const LeastProblem &problem);
 /// The least of all cases; nothing is proven of none.
 LeastTimes leastOf(const LeastTimes &one, const LeastTimes &other);

@@ -139,8 +139,8 @@ private:
     }
   }
 
-  /// Extends each state by all that one rank may do in this stretch. What the ranks behind it start is not known yet:
-  /// they may do so from `begin` on.
+  /// Extends each state by all that one rank may do in this stretch. Ranks with larger numbers decide later: each may
+  /// still start a letter at `begin`, whose result reaches this rank.
   void decide(size_t rank, Time begin, Time end) {
     const size_t count = states.size();
     size_t lost = 0;

@@ -22,9 +22,9 @@ private:
   Problem least;
 };
 
-/// Every plan in question is one of one of these problems: what bounds them all is the least of their bounds.
+/// Each plan is a plan of at least one of these problems. So the least of the problems' bounds holds for every plan.
 using LeastCases = std::vector<LeastProblem>;
-/// Several ways to say it, each of them true: the best is what bounds.
+/// Several lists of cases. Each list bounds every plan, so the largest of the lists' bounds holds for every plan.
 using LeastWays = std::vector<LeastCases>;
 
 } // namespace pipec::schedule
