@@ -8,9 +8,11 @@
 #include "runtime/device/Layout.h"
 #include "runtime/device/Meter.h"
 #include "runtime/device/Recorder.h"
+#include "runtime/device/Wait.h"
 #include "runtime/interpreter/TransferMemory.h"
 #include "runtime/job/JobFiller.h"
 #include "runtime/stage/Stage.h"
+#include "runtime/transport/Talk.h"
 #include "runtime/transport/Transport.h"
 #include "runtime/transport/host/Meeting.h"
 
@@ -26,8 +28,8 @@ class Backend {
 public:
   virtual ~Backend() = default;
 
-  // Called before the first step, in this order, once each; makeStage() also between two steps, for another cut. All
-  // but overdue() and head() by the thread that issues.
+  // Called before the first step, in this order, once each; makeStage() also between two steps, for another cut. By
+  // the thread that issues.
 
   /// Makes the device ready: memory may be allocated. Code::Run if this process cannot have one.
   virtual Status open() { return {}; }
@@ -67,9 +69,18 @@ public:
 
   /// The instruction at the head of a queue, as plan::describe says it; empty if there is none. From any thread.
   virtual std::string head(QueueId queue) const = 0;
-  /// An instruction that has waited for longer than `limit`, and for whom; nothing if there is none. Call it on the
-  /// thread of the io_context.
-  virtual std::optional<std::string> overdue(plan::Time limit) = 0;
+
+  // On the thread of the io_context.
+
+  /// What the rank's instructions wait for.
+  virtual std::vector<Wait> waits() = 0;
+  /// The computation that the device is in, as far as that is known.
+  virtual std::optional<Pass> pass() = 0;
+  /// Sends a message, as BackendContext::heard hears it, over the connection with a process; false: there is none.
+  virtual bool say(int32_t process, uint32_t kind, std::shared_ptr<const std::vector<uint8_t>> bytes) {
+    (void)process, (void)kind, (void)bytes;
+    return false;
+  }
 
   // Called only while all that was issued has completed.
 
@@ -89,6 +100,7 @@ struct BackendContext {
   Failure &failure;
   Meter &meter;              // hears what is measured, if the options want that
   asio::ip::address address; // at which the others reach this process
+  HeardOfPeer heard = {};    // what other processes say over their connections with this one
 };
 
 /// Makes the backend that the options name: the host's or CUDA's. Call it before threads are started: it makes threads

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <fmt/format.h>
+#include <numeric>
 #include <spdlog/spdlog.h>
 #include <thread>
 
@@ -94,11 +95,28 @@ public:
       transport->rest();
   }
   std::string head(QueueId) const override { return gpu.head(); }
-  std::optional<std::string> overdue(plan::Time limit) override { return gpu.overdue(limit); }
+  std::vector<Wait> waits() override {
+    return gpu.waits([this](const plan::Operation &operation) { return othersIn(operation); });
+  }
+  std::optional<Pass> pass() override { return gpu.pass(); }
   std::vector<Recorder> recorders() const override { return gpu.recorders(); }
   std::vector<trace::Event> takeEvents() override { return gpu.takeEvents(); }
 
 private:
+  /// The processes that an instruction needs beside this one.
+  std::vector<int32_t> othersIn(const plan::Operation &operation) const {
+    if (plan::isTransfer(operation.kind))
+      return {context.layout.place.worldOf(operation.peer)};
+    if (!plan::isCollective(operation.kind))
+      return {};
+    std::vector<int32_t> all(size_t(context.plan.world()));
+    std::iota(all.begin(), all.end(), 0);
+    if (operation.group >= 0)
+      all = context.plan.groups[size_t(operation.group)].members;
+    std::erase(all, context.world);
+    return all;
+  }
+
   /// A host's process goes on: nothing is to stay behind, also of a run that failed.
   void leave() {
     constexpr auto kMost = std::chrono::seconds(10); // for work of the host's that is under way

@@ -47,7 +47,8 @@ public:
                     HostTransport::Options{options.pace, options.network.get(), options.realNetwork,
                                            context.plan.world(), context.plan.groups, first.batch,
                                            first.sharesStages() ? first.widths() : std::vector<int32_t>(),
-                                           options.measure ? &context.meter : nullptr, shards ? &*shards : nullptr});
+                                           options.measure ? &context.meter : nullptr, shards ? &*shards : nullptr,
+                                           context.heard});
     return *sockets;
   }
 
@@ -71,8 +72,10 @@ public:
 
   void rest() override { sockets->rest(); }
   std::string head(QueueId queue) const override { return host.describeHead(queue); }
-  std::optional<std::string> overdue(plan::Time limit) override {
-    return started ? sockets->overdue(limit) : std::nullopt;
+  std::vector<Wait> waits() override { return started ? sockets->waits() : std::vector<Wait>(); }
+  std::optional<Pass> pass() override { return started ? host.pass() : std::nullopt; }
+  bool say(int32_t process, uint32_t kind, std::shared_ptr<const std::vector<uint8_t>> bytes) override {
+    return started && sockets->say(process, kind, std::move(bytes));
   }
   std::vector<Recorder> recorders() const override { return host.recorders(); }
   std::vector<trace::Event> takeEvents() override { return host.takeEvents(); }

@@ -21,13 +21,15 @@ struct RunOptions {
   int32_t localRank = -1;            // this process's number on its machine, which chooses its GPU; -1: its rank
   std::string stage = "synthetic";   // what computes (runtime/stage/MakeStage.h)
   Pace pace = Pace::Carry;           // Real for every stage but the synthetic one
-  plan::Time deadline = 0;           // picoseconds that a wait may last; 0: no limit
-  plan::Time rendezvous = 0;         // picoseconds until all processes must have met; 0: no limit
-  bool trace = false;                // whether events are reported to the controller
-  std::string ownTrace;              // the file to which the process writes its events; empty: none
-  int32_t attempt = 0;               // how often a launcher has started all processes before
-  std::string checkpoint;            // folder; empty: none
-  int64_t every = 0;                 // steps from one checkpoint to the next; 0: only one at the end
+  plan::Time deadline = 0;           // picoseconds that a pass or a transfer may last; 0: nothing is too long
+  plan::Time idle = 0;       // likewise a state's saving or loading, making stages, the first step of a host, and
+                             // its time between two steps; 0: no limit
+  plan::Time rendezvous = 0; // picoseconds until all processes must have met; 0: no limit
+  bool trace = false;        // whether events are reported to the controller
+  std::string ownTrace;      // the file to which the process writes its events; empty: none
+  int32_t attempt = 0;       // how often a launcher has started all processes before
+  std::string checkpoint;    // folder; empty: none
+  int64_t every = 0;         // steps from one checkpoint to the next; 0: only one at the end
   std::shared_ptr<const simulate::Scenario> network; // links and ranks that differ from the plan's; null: none do
   bool realNetwork = false;                // whether transfers take what the sockets take; without a scenario only
   bool runsJobs = true;                    // those that the plan has
@@ -37,7 +39,6 @@ struct RunOptions {
   std::vector<std::vector<CallPoint>> calls;            // of the plan's variants, by rank; empty: their beginnings
 
   Hosting hosting = {}; // of a program that computes by itself
-  plan::Time idle = 0;  // with it, for how long a rank may wait while another is between two steps, or in the first
 
   bool hosted() const { return hosting.handover != nullptr; }
   /// Steps from one checkpoint to the next; 0: none in mid-run.

@@ -72,7 +72,12 @@ Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
     : io(io), setup(given), owner(std::move(owner)),
       conductor(
           {given.resume ? given.resume->step : 0, given.options.steps, 1, given.swapEvery, given.options.hosted()}),
-      members(size_t(given.plan->world())), timer(io), graceTimer(io) {
+      members(size_t(given.plan->world())), timer(io),
+      watch(io, {kController, given.plan->world(), this->owner.leader}, given.options.deadline,
+            {[this] { return waits(); }, [this](const std::string &why) { fail(why, false); },
+             [this] { return does(); }, [this](int32_t to, const Encoded &message) { return send(to, message); },
+             [this](int32_t process) { return process < 0 ? this->owner.leader : this->owner.title(process); }}),
+      graceTimer(io) {
   run.first = run.reached = setup.resume ? setup.resume->step : 0;
   run.ranks.resize(members.size());
   Swaps::Links links;
@@ -102,6 +107,7 @@ Controller::Controller(asio::io_context &io, const Setup &given, Owner owner)
     adapting = std::make_unique<Adaptation>(io, setup.plan, conductor, *swapper, *setup.adapt,
                                             [this](const Encoded &message) { broadcast(message); });
   asio::co_spawn(io, awaitMeeting(), asio::detached);
+  watch.start();
 }
 
 void Controller::join(int32_t rank, std::shared_ptr<Channel> channel, std::function<void(std::string)> closed) {
@@ -143,25 +149,20 @@ std::string Controller::missing() const {
   return text;
 }
 
-/// Processes of a cluster may start minutes apart, so a line now and then says which are missing. A host that has come
-/// may load its state for as long as it may be away between two steps.
+/// Processes of a cluster may start minutes apart, so a line now and then says which are missing. Those that have come
+/// may load their states.
 asio::awaitable<void> Controller::awaitMeeting() {
   constexpr auto kReminder = 5s;
-  auto begin = std::chrono::steady_clock::now();
-  plan::Time most = setup.options.rendezvous;
-  bool met = false;
+  const int64_t begin = Clock::monotonic();
+  const auto limit = std::chrono::nanoseconds(setup.options.rendezvous / 1000);
   std::error_code error;
-  while (!error && !started && !failing()) {
-    if (!met && setup.options.hosted() && all([](const Member &m) { return m.endpoint.has_value(); })) {
-      met = true;
-      most = setup.options.idle;
-      begin = std::chrono::steady_clock::now();
-    }
-    const auto limit = std::chrono::nanoseconds(most / 1000);
-    auto waited = std::chrono::steady_clock::now() - begin;
+  while (!error && !failing()) {
+    if (all([](const Member &m) { return m.endpoint.has_value(); }))
+      co_return;
+    const auto waited = std::chrono::nanoseconds(watch.ran(begin));
     if (limit.count() > 0 && waited >= limit)
-      co_return fail(fmt::format("{} {} within {:g} s", missing(),
-                                 met ? "was not ready" : "did not come to the meeting", double(most) / 1e12),
+      co_return fail(fmt::format("{} did not come to the meeting within {:g} s", missing(),
+                                 double(setup.options.rendezvous) / 1e12),
                      false);
     if (waited >= kReminder)
       spdlog::warn("{} s: waiting for {}", std::chrono::duration_cast<std::chrono::seconds>(waited).count(), missing());
@@ -170,18 +171,42 @@ asio::awaitable<void> Controller::awaitMeeting() {
   }
 }
 
-/// Fails the run if `done` does not hold for every rank within the deadline; a host may save or evaluate meanwhile, and
-/// has longer. For the time behind the steps: while steps run, each rank watches itself.
+/// From now on all processes are awaited until `done` holds for them. For the time beside the steps: while steps run,
+/// each rank watches itself.
 void Controller::awaitProgress(const char *what, bool (*done)(const Member &)) {
-  const plan::Time limit = setup.options.hosted() ? setup.options.idle : setup.options.deadline;
-  if (limit == 0)
-    return;
-  timer.expires_after(std::chrono::nanoseconds(limit / 1000));
-  timer.async_wait([this, what, done, limit](std::error_code error) {
-    for (size_t rank = 0; !error && rank < members.size(); ++rank)
-      if (!done(members[rank]))
-        fail(fmt::format("{} did not {} within {:g} s", owner.title(int32_t(rank)), what, double(limit) / 1e12), false);
-  });
+  awaited = {what, done, Clock::monotonic()};
+}
+
+std::vector<Wait> Controller::waits() const {
+  std::vector<Wait> all;
+  for (size_t rank = 0; awaited && !failing() && rank < members.size(); ++rank)
+    if (const Member &member = members[rank]; !awaited->done(member) && !member.gone)
+      all.push_back(
+          {fmt::format("{} did not {}", owner.title(int32_t(rank)), awaited->what), {int32_t(rank)}, awaited->since});
+  return all;
+}
+
+messages::Does Controller::does() const {
+  messages::Does does;
+  if (!all([](const Member &m) { return m.endpoint.has_value(); })) {
+    does.what = "waits for " + missing();
+    does.limit = setup.options.rendezvous / 1000;
+    return does;
+  }
+  for (const Wait &wait : waits())
+    does.whom.push_back(wait.whom.front());
+  const bool ends = std::ranges::any_of(members, [](const Member &m) { return m.end >= 0; });
+  for (size_t rank = 0; ends && rank < members.size(); ++rank) // hosts that have not said that they end
+    if (members[rank].end < 0)
+      does.whom.push_back(int32_t(rank));
+  return does;
+}
+
+bool Controller::send(int32_t to, const Encoded &message) {
+  const Member &member = members.at(size_t(to));
+  if (member.channel && !member.gone)
+    member.channel->send(message);
+  return bool(member.channel);
 }
 
 /// "it sent a report before the start"
@@ -200,6 +225,8 @@ void Controller::hear(int32_t rank, const messages::Listening &message) {
   member.endpoint = messages::Endpoint{message.address, message.port};
   if (!all([](const Member &m) { return m.endpoint.has_value(); }))
     return;
+  timer.cancel(); // the meeting is over
+  awaitProgress("come to the start", [](const Member &m) { return m.ready; });
   messages::Table table{run.first, bootId(), {}, setup.resume};
   for (const Member &m : members)
     table.endpoints.push_back(*m.endpoint);
@@ -299,7 +326,7 @@ void Controller::hear(int32_t rank, const messages::Paced &message) {
 
 /// Lets all ranks start at one instant, far enough ahead that the message reaches them before.
 void Controller::begin() {
-  timer.cancel();
+  awaited.reset();
   if (!setup.options.checkpoint.empty() && !setup.resume)
     if (Status status = clearFolder(setup.options.checkpoint); !status.ok())
       return fail("the run cannot begin anew: " + status.message, true);
@@ -332,15 +359,11 @@ void Controller::needed(int64_t step) {
   adapting->decide(permit);
 }
 
-/// Once all processes are in one step they are told: none may wait for another without end from then on.
 void Controller::begins(int32_t rank, int64_t step) {
   if (!setup.options.hosted())
     return;
   members[size_t(rank)].begun = step;
   compareEnds();
-  if (!savesBefore(step, run.first, setup.options.savesEvery()) &&
-      std::ranges::all_of(members, [&](const Member &m) { return m.begun >= step; }))
-    broadcast(messages::Underway{step});
 }
 
 /// The run ends once all say so, all behind the same step.
@@ -471,11 +494,9 @@ void Controller::complete(std::map<int64_t, Saved>::iterator saved, bool ofLayer
     run.covered.insert(run.covered.end(), covered.begin(), covered.end());
   states.erase(saved);
   if (recuts) {
-    timer.cancel();
+    awaited.reset();
     broadcast(messages::Layers{manifest});
   }
-  if (setup.options.hosted()) // who was faster waited for the others
-    broadcast(messages::Underway{step});
   spdlog::info("checkpoint after {} steps in {}", manifest.step, setup.options.checkpoint);
 }
 
@@ -532,6 +553,7 @@ void Controller::fail(std::string message, bool telling) {
   if (!first)
     return;
   timer.cancel();
+  awaited.reset();
   swapper->end("the run has failed: " + causes.front());
   tellStoppers(outcome());
   asio::co_spawn(io, endOthers(), asio::detached);

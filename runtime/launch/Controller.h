@@ -13,6 +13,7 @@
 #include "runtime/launch/Report.h"
 #include "runtime/launch/Swaps.h"
 #include "runtime/launch/Worker.h"
+#include "runtime/launch/waits/Watch.h"
 
 #include <chrono>
 
@@ -50,6 +51,7 @@ public:
     std::function<void(int64_t step)> progressed;   // the fastest process has completed all steps before `step`
     std::function<void(int32_t rank)> end;          // end the process by force: it has not ended in time
     std::function<std::string(int32_t rank)> title; // what to call a rank in messages: "rank 2 (pid 17)"
+    std::string leader;                             // and who has the controller: "rank 0 at first"
     std::function<std::string(const RunResult &)> report = {}; // what all processes are told of a run that ended well
   };
   Controller(asio::io_context &io, const Setup &setup, Owner owner);
@@ -129,6 +131,8 @@ private:
   void hear(int32_t rank, const messages::Report &message);
   void hear(int32_t rank, const messages::Stop &message);
   void hear(int32_t rank, const messages::Failed &message);
+  void hear(int32_t rank, const messages::Asks &message) { watch.hear(rank, message); }
+  void hear(int32_t rank, const messages::Does &message) { watch.hear(rank, message); }
 
   Member &memberOf(int32_t rank) { return members[size_t(rank)]; }
   bool refuses(int32_t rank, bool wrong, const char *what);
@@ -148,6 +152,9 @@ private:
   std::string missing() const;
   asio::awaitable<void> awaitMeeting();
   void awaitProgress(const char *what, bool (*done)(const Member &));
+  std::vector<Wait> waits() const;
+  messages::Does does() const;
+  bool send(int32_t to, const Encoded &message);
   asio::awaitable<void> endOthers();
   void broadcast(const Encoded &message);
   template <messages::IsMessage T> void broadcast(const T &message) { broadcast(messages::encode(message)); }
@@ -164,8 +171,16 @@ private:
   std::optional<JobLevel> jobLevel; // where processes run jobs
   int64_t need = 0;                 // the last step for which a process needs a permit soon
   std::vector<Member> members;
-  std::vector<Encoded> early;    // texts, for those who have not come yet
-  asio::steady_timer timer;      // for the meeting, the reports and the end
+  std::vector<Encoded> early; // texts, for those who have not come yet
+  asio::steady_timer timer;   // for the meeting
+  /// What all processes must do next, beside steps.
+  struct Awaited {
+    const char *what; // "save its layers"
+    bool (*done)(const Member &);
+    int64_t since; // nanoseconds of CLOCK_MONOTONIC
+  };
+  std::optional<Awaited> awaited;
+  Watch watch;
   asio::steady_timer graceTimer; // after a failure
   bool started = false;
   bool finishing = false;

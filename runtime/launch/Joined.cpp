@@ -61,6 +61,9 @@ Status identityOf(const JoinedSetup &setup, Identity &identity) {
   return identity.guarded ? stretch(setup.secret, identity.job, identity.secret) : Status{};
 }
 
+/// Who has the controller.
+std::string leaderOf(const JoinedSetup &setup) { return "rank 0 at " + setup.environment.host; }
+
 Status resolve(asio::io_context &io, const Environment &environment, tcp::resolver::results_type &found) {
   std::error_code error;
   found = tcp::resolver(io).resolve(environment.host, std::to_string(environment.port), error);
@@ -177,7 +180,7 @@ public:
         controller(io, {setup.plan, setup.options, setup.swapEvery, setup.resume, setup.adapt},
                    {[this] { spdlog::info("all {} ranks have met", members.size()); }, setup.progressed,
                     [this](int32_t rank) { end(rank); }, [this](int32_t rank) { return this->identity.nameOf(rank); },
-                    setup.report}),
+                    leaderOf(setup), setup.report}),
         members(size_t(identity.world)) {}
 
   Status open() {
@@ -363,7 +366,7 @@ struct Loop {
 };
 
 WorkerSetup workerSetup(const JoinedSetup &setup, const Identity &identity, const asio::ip::address &listenOn) {
-  return {setup.plan, identity, setup.options, listenOn, !setup.options.hosted(), setup.talk};
+  return {setup.plan, identity, setup.options, listenOn, !setup.options.hosted(), setup.talk, leaderOf(setup), true};
 }
 
 Status runHost(const JoinedSetup &setup, const Identity &identity, RunResult &result) {

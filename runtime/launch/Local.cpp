@@ -37,13 +37,20 @@ void killAll(const std::vector<Process> &processes) {
       ::kill(process.pid, SIGKILL);
 }
 
+/// Who has the controller.
+std::string leaderOf(pid_t launcher) { return fmt::format("piperun (pid {})", launcher); }
+
 /// The child's side of a fork; never returns.
-[[noreturn]] void become(const LocalSetup &setup, const Identity &identity, int control) {
+[[noreturn]] void become(const LocalSetup &setup, const Identity &identity, int control, pid_t launcher) {
   prctl(PR_SET_NAME, fmt::format("piperun:{}", identity.rank).c_str());
   int code = int(Code::Run);
   try {
     auto *io = new asio::io_context; // never freed: its thread runs until _exit
-    WorkerSetup worker{setup.plan, identity, setup.options, asio::ip::address_v4::loopback(), false};
+    WorkerSetup worker{.plan = setup.plan,
+                       .identity = identity,
+                       .options = setup.options,
+                       .listenOn = asio::ip::address_v4::loopback(),
+                       .leader = leaderOf(launcher)};
     code = int(runWorker(worker, *io, std::make_shared<Channel>(*io, control)).code);
   } catch (const std::exception &error) {
     spdlog::error("{}: {}", identity.name(), error.what());
@@ -72,7 +79,7 @@ Status forkAll(const LocalSetup &setup, Identity identity, std::vector<Process> 
       if (setup.control)
         setup.control->closeInChild();
       setenv("LOCAL_RANK", std::to_string(identity.rank).c_str(), 1); // for what reads it, as under torchrun
-      become(setup, identity, pair[1]);
+      become(setup, identity, pair[1], launcher);
     }
     int error = errno;
     ::close(pair[1]);
@@ -125,7 +132,7 @@ Launcher::Launcher(const LocalSetup &setup, std::vector<Process> forked,
                       started(this->result);
                   },
                   setup.progressed, [this](int32_t rank) { end(size_t(rank)); },
-                  [this](int32_t rank) { return title(size_t(rank)); }}) {
+                  [this](int32_t rank) { return title(size_t(rank)); }, leaderOf(getpid())}) {
   for (size_t rank = 0; rank < processes.size(); ++rank)
     controller.join(int32_t(rank), std::make_shared<Channel>(io, processes[rank].channel),
                     [this, rank](const std::string &why) {

@@ -4,7 +4,8 @@
 
 namespace pipec::runtime {
 
-Mailbox::Mailbox(std::string process, Failure &failure) : process(std::move(process)), failure(failure) {
+Mailbox::Mailbox(std::string process, Failure &failure, Doing &doing)
+    : process(std::move(process)), failure(failure), doing(doing) {
   failure.listen([this] {
     std::lock_guard lock(mutex);
     arrived.notify_all();

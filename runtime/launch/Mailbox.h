@@ -3,6 +3,7 @@
 
 #include "runtime/device/Failure.h"
 #include "runtime/launch/Channel.h"
+#include "runtime/launch/waits/Doing.h"
 
 #include <condition_variable>
 #include <deque>
@@ -17,14 +18,16 @@ public:
   using Mail = std::variant<messages::Table, messages::Offers, messages::Start, messages::Layers, messages::Rest,
                             messages::Finish, messages::Clock>;
 
-  /// Once `failure` is raised, all waits end. It outlives the mailbox.
-  Mailbox(std::string process, Failure &failure);
+  /// Once `failure` is raised, all waits end. `doing` hears of what is waited for. Both outlive the mailbox.
+  Mailbox(std::string process, Failure &failure, Doing &doing);
 
   /// From any thread.
   void put(Mail mail);
 
-  /// Waits for the next message. If it is another one, the failure is raised. None if the run has failed.
-  template <typename T> std::optional<T> expect() {
+  /// Waits for the next message. If it is another one, the failure is raised. None if the run has failed. `patient`:
+  /// it may take as long as the whole run.
+  template <typename T> std::optional<T> expect(bool patient = false) {
+    const Doing::While awaits = doing.awaits(std::string(T::kind.name), patient);
     std::optional<Mail> mail = take();
     if (mail && std::holds_alternative<T>(*mail))
       return std::get<T>(std::move(*mail));
@@ -39,6 +42,7 @@ private:
 
   const std::string process;
   Failure &failure;
+  Doing &doing;
   std::mutex mutex; // over `arrivals`
   std::condition_variable arrived;
   std::deque<Mail> arrivals;

@@ -18,10 +18,10 @@
 //   process:    Prepared, Measured, Paced, Stop
 // of a host, at any time:
 //   process:    Put, Swap, Finishes
-//   controller: Text, Swapped, Underway
+//   controller: Text, Swapped
 // at any time:
-//   process:    Failed, Clock
-//   controller: End, Clock
+//   process:    Failed, Clock, Asks, Does (also to other processes)
+//   controller: End, Clock, Asks, Does
 //
 // A client says Load, LoadFor, Swap, Adapt, AskPlan, AskStatus or Stop. The controller answers Done or Refused, and
 // says Alive while that takes long.
@@ -30,14 +30,15 @@
 #include "runtime/launch/messages/FromController.h"
 #include "runtime/launch/messages/FromRanks.h"
 #include "runtime/launch/messages/OfControl.h"
+#include "runtime/launch/messages/OfWaits.h"
 
 namespace pipec::runtime::messages {
 
 /// The table. Header::kind is a place in it.
 using All = std::tuple<Listening, Offer, Ready, Progress, Saved, Prepared, Measured, Paced, Waits, Report, Failed, Put,
                        Finishes, Clock, Table, Offers, Start, Permit, Prepare, Drop, Measure, Decision, Layers, Rest,
-                       Finish, End, Text, Swapped, Underway, Swap, Stop, Load, LoadFor, Adapt, AskStatus, AskPlan, Done,
-                       Refused, Alive>;
+                       Finish, End, Text, Swapped, Swap, Stop, Load, LoadFor, Adapt, AskStatus, AskPlan, Done, Refused,
+                       Alive, Asks, Does>;
 
 template <typename... Each> constexpr auto kindsOf(std::tuple<Each...> *) {
   return std::array<Kind, sizeof...(Each)>{Each::kind...};

@@ -6,9 +6,8 @@
 
 namespace pipec::runtime {
 
-Permits::Permits(std::string process, int64_t first, int64_t every, plan::Time deadline, Failure &failure, Hooks hooks)
-    : process(std::move(process)), first(first), every(every), deadline(deadline), failure(failure),
-      hooks(std::move(hooks)) {
+Permits::Permits(int64_t first, int64_t every, Doing &doing, Failure &failure, Hooks hooks)
+    : first(first), every(every), doing(doing), failure(failure), hooks(std::move(hooks)) {
   failure.listen([this] {
     std::lock_guard lock(mutex);
     changed.notify_all();
@@ -26,13 +25,9 @@ std::optional<Pilot::Turn> Permits::turn(int64_t step, plan::Time rest) {
   std::unique_lock lock(mutex);
   int64_t begin = Clock::monotonic();
   auto isKnown = [&] { return wanted ? known(step) : failure.raised() || ended() <= step; };
-  if (deadline == 0) {
+  if (!isKnown()) {
+    const Doing::While awaits = doing.awaits(fmt::format("permit for step {}", step), bool(hooks.others));
     changed.wait(lock, isKnown);
-  } else if (!changed.wait_for(lock, std::chrono::nanoseconds(deadline / 1000), isKnown)) {
-    lock.unlock();
-    failure.raise(Status::run(fmt::format("{}: no permit for step {} came from the controller within {:g} s", process,
-                                          step, double(deadline) / 1e12)));
-    return std::nullopt;
   }
   if (!hooks.others)
     waited.add((Clock::monotonic() - begin) * 1000 - rest);

@@ -6,6 +6,7 @@
 #include "runtime/device/Failure.h"
 #include "runtime/device/Recorder.h"
 #include "runtime/interpreter/Pilot.h"
+#include "runtime/launch/waits/Doing.h"
 
 #include <condition_variable>
 #include <deque>
@@ -47,11 +48,11 @@ public:
     /// others ask for, and waits here, behind the last step, until the others are done.
     std::function<void()> others = {};
   };
-  /// `first`: the run's first step. A wait longer than `deadline` picoseconds (0: none) raises `failure`; once that is
-  /// raised, all waits end. The process comes to rest before each step that `every` divides (0: never), and before the
+  /// `first`: the run's first step. `doing` hears of waits. Once `failure` is raised, all waits end. Both outlive the
+  /// permits. The process comes to rest before each step that `every` divides (0: never), and before the
   /// first that needs another cut or, with shards, is of another variant. The hooks are called on the interpreter's
   /// thread.
-  Permits(std::string process, int64_t first, int64_t every, plan::Time deadline, Failure &failure, Hooks hooks);
+  Permits(int64_t first, int64_t every, Doing &doing, Failure &failure, Hooks hooks);
 
   /// From any thread.
   void grant(Permit permit);
@@ -85,10 +86,9 @@ private:
   bool saves(int64_t step) const { return savesBefore(step, first, every); }
   int64_t ended() const { return !granted.empty() && granted.back().last ? granted.back().until : INT64_MAX; }
 
-  const std::string process;
   const int64_t first;
   const int64_t every;
-  const plan::Time deadline;
+  Doing &doing;
   Failure &failure;
   const Hooks hooks;
   std::mutex mutex; // guards `granted`

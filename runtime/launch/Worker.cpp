@@ -11,7 +11,8 @@
 #include "runtime/launch/Permits.h"
 #include "runtime/launch/Prepare.h"
 #include "runtime/launch/Report.h"
-#include "runtime/launch/Watchdog.h"
+#include "runtime/launch/waits/Doing.h"
+#include "runtime/launch/waits/Watch.h"
 #include "runtime/stage/hosted/Handover.h"
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <future>
+#include <set>
 #include <spdlog/spdlog.h>
 #include <thread>
 #include <unistd.h>
@@ -39,13 +41,21 @@ class Worker {
 public:
   Worker(const WorkerSetup &setup, asio::io_context &io, std::shared_ptr<Channel> control)
       : setup(setup), plan(setup.plan), identity(setup.identity), options(setup.options),
-        mailbox(identity.name(), failure), io(io), channel(std::move(control)), layout(layoutOf(*plan, identity.rank)),
-        meter(layout.place.rank, int32_t(placeIn(layout.place))),
-        backend(makeBackend({*plan, identity.rank, layout, options, io, failure, meter, setup.listenOn})),
+        mailbox(identity.name(), failure, doing), io(io), channel(std::move(control)),
+        layout(layoutOf(*plan, identity.rank)), meter(layout.place.rank, int32_t(placeIn(layout.place))),
+        backend(makeBackend({*plan, identity.rank, layout, options, io, failure, meter, setup.listenOn,
+                             [this](int32_t peer, uint32_t kind, std::span<const uint8_t> bytes) {
+                               auto hears = [&](auto &&message) { watch.hear(peer, message); };
+                               return messages::dispatch<messages::ToPeer>(kind, bytes, hears);
+                             }})),
         memory(options.payload()), preparer(plan, layout, backend->device(), memory),
         held(*backend, layout.place, options.checkpoint), job(*backend, layout.place, options.checkpoint),
         cut(plan->variants.front().cut), signals(io),
-        watchdog(io, options.deadline, failure, [this](plan::Time &limit) { return overdue(limit); }), patience(io) {
+        watch(io, {identity.rank, identity.world, identity.name()}, options.deadline,
+              {[this] { return waits(); }, [this](const std::string &why) { failure.raise(Status::run(why)); },
+               [this] { return does(); }, [this](int32_t to, const Encoded &message) { return send(to, message); },
+               [this](int32_t process) { return title(process); }}),
+        patience(io) {
     failure.listen([this] { asio::post(this->io, [this] { failedSomewhere(); }); });
     if (handover)
       handover->join(failure);
@@ -60,15 +70,20 @@ public:
 
 private:
   void failedSomewhere();
-  std::optional<std::string> overdue(plan::Time &limit);
+  std::vector<Wait> waits();
+  messages::Does does();
+  bool send(int32_t to, const Encoded &message);
+  std::string title(int32_t process) const;
   template <typename Mail> void hear(Mail &&mail) { mailbox.put(std::forward<Mail>(mail)); }
+  void hear(messages::Table &&message);
   void hear(messages::End &&message);
   void hear(messages::Permit &&message);
   void hear(messages::Prepare &&message);
   void hear(messages::Drop &&message);
   void hear(messages::Measure &&message);
   void hear(messages::Decision &&message);
-  void hear(messages::Underway &&message);
+  void hear(messages::Asks &&message) { watch.hear(kController, message); }
+  void hear(messages::Does &&message) { watch.hear(kController, message); }
   void hear(messages::Text &&message);
   void hear(messages::Swapped &&message);
   void answer(int64_t program, const Status &status);
@@ -86,6 +101,7 @@ private:
   bool recut(int64_t step, const std::shared_ptr<const plan::Plan> &next);
   bool share(int64_t step, const std::shared_ptr<const plan::Variant> &variant);
   Status shareFirst();
+  Doing::While loading() { return doing.does("loads its state", options.idle); }
   Status failed() const { return failure.status(); }
   std::string where() const;
 
@@ -95,6 +111,7 @@ private:
   const RunOptions options;
   Handover *const handover = options.hosting.handover; // null: nobody is around this
   Failure failure;
+  Doing doing; // of the issuing thread
   Mailbox mailbox;
   asio::io_context &io;
   std::shared_ptr<Channel> channel;
@@ -107,7 +124,7 @@ private:
   HeldJob job;
   std::vector<int32_t> cut; // of the last step that is permitted; empty: unknown
   asio::signal_set signals;
-  Watchdog watchdog;
+  Watch watch;
   asio::steady_timer patience; // after a failure
   std::promise<void> told;     // of a failure, the controller
   std::atomic<bool> returned{false};
@@ -115,7 +132,7 @@ private:
   std::unique_ptr<Permits> permits;
   std::optional<Interpreter> interpreter;
   std::optional<KeptEvents> kept; // if the process writes its own trace
-  int64_t first = 0;
+  std::atomic<int64_t> first{0};
   std::optional<Manifest> resumed;
   int64_t epoch = 0; // of the last step that is permitted
   struct Ready {
@@ -124,15 +141,13 @@ private:
     size_t variant = 0; // of the plan
     std::shared_ptr<const plan::Variant> shares() const { return {plan, &plan->variants[variant]}; }
   };
-  std::map<int64_t, Ready> programs;      // used by the io thread alone once the run has started
-  std::vector<trace::Decision> decisions; // the io thread's, up to the last permit
-  std::atomic<int64_t> complete{0};       // all steps before it are
-  std::atomic<int64_t> hosted{0};         // with a host: the step that it begins next, or has begun
-  int64_t sent = 0;                       // when progress was last sent, in nanoseconds
-  int64_t saved = -1;                     // the step whose state was last saved
-  // With a host, the io thread's:
-  int64_t underway = -1;     // the last step that all processes have begun
-  int64_t underwaySince = 0; // they have, in nanoseconds
+  std::map<int64_t, Ready> programs;         // used by the io thread alone once the run has started
+  std::vector<trace::Decision> decisions;    // the io thread's, up to the last permit
+  std::atomic<int64_t> complete{0};          // all steps before it are
+  std::atomic<int64_t> hosted{0};            // with a host: the step that it begins next, or has begun
+  int64_t sent = 0;                          // when progress was last sent, in nanoseconds
+  int64_t saved = -1;                        // the step whose state was last saved
+  std::vector<messages::Endpoint> endpoints; // of all processes; the io thread's
   std::thread ioThread;
 };
 
@@ -153,7 +168,7 @@ void Worker::start(bool catchSignals) {
                                    [this](const std::string &why) {
                                      if (returned) // it was closed here
                                        return;
-                                     failure.raise(Status::run(fmt::format("{}: the controller is gone{}{}", where(),
+                                     failure.raise(Status::run(fmt::format("{}: {} is gone{}{}", where(), setup.leader,
                                                                            why.empty() ? "" : ": ", why)));
                                    });
   if (catchSignals) {
@@ -172,6 +187,7 @@ void Worker::start(bool catchSignals) {
 }
 
 void Worker::leave() {
+  const Doing::While leaves = doing.does("leaves the run", options.idle);
   if (setup.talk)
     setup.talk->close();
   handover->leave();       // by then whoever raised the failure has posted what it leads to
@@ -186,15 +202,52 @@ void Worker::leave() {
   ioThread.join();
 }
 
-/// While some process is between two steps, or in its first, those that wait for it wait longer.
-std::optional<std::string> Worker::overdue(plan::Time &limit) {
-  if (handover && underway <= first) {
-    limit = options.idle;
-  } else if (handover) {
-    const plan::Time since = (Clock::monotonic() - underwaySince) * 1000;
-    limit = underway >= hosted && since >= options.deadline ? options.deadline : options.idle;
-  }
-  return limit > 0 ? backend->overdue(limit) : std::nullopt;
+/// What comes of the controller's messages is waited for by the issuing thread, all else by the instructions.
+std::vector<Wait> Worker::waits() {
+  if (failure.raised())
+    return {};
+  std::vector<Wait> all = backend->waits();
+  if (const std::optional<Doing::What> what = doing.look(); what && what->waits)
+    all.push_back({fmt::format("{}: no {} came from {}", identity.name(), what->text, setup.leader),
+                   {kController},
+                   what->since,
+                   what->patient});
+  return all;
+}
+
+/// A host's first step may compile, and takes longer than others.
+messages::Does Worker::does() {
+  messages::Does does;
+  const auto say = [&](const std::string &what, int64_t since, plan::Time limit) {
+    does.what = what;
+    does.lasts = watch.ran(since);
+    does.limit = limit / 1000;
+  };
+  if (const std::optional<Doing::What> what = doing.look(); what && !what->waits)
+    say(what->text, what->since, what->limit);
+  else if (const std::optional<Pass> pass = backend->pass())
+    say(pass->what, pass->since, handover && hosted <= first ? options.idle : options.deadline);
+  std::set<int32_t> whom;
+  for (const Wait &wait : waits())
+    whom.insert(wait.whom.begin(), wait.whom.end());
+  does.whom.assign(whom.begin(), whom.end());
+  return does;
+}
+
+/// To a process without a connection by way of the controller.
+bool Worker::send(int32_t to, const Encoded &message) {
+  if (to == kController || !backend->say(to, message->header.kind, {message, &message->bytes}))
+    channel->send(message);
+  return true;
+}
+
+std::string Worker::title(int32_t process) const {
+  if (process == kController || (process == 0 && setup.joined))
+    return setup.leader;
+  std::string text = identity.nameOf(process);
+  if (setup.joined && size_t(process) < endpoints.size())
+    text += " at " + endpoints[size_t(process)].address;
+  return text;
 }
 
 /// The first signal ends the run in order. The next has its default effect: it kills the process.
@@ -231,17 +284,17 @@ void Worker::failedSomewhere() {
   });
 }
 
+void Worker::hear(messages::Table &&message) {
+  endpoints = message.endpoints;
+  mailbox.put(std::move(message));
+}
+
 void Worker::hear(messages::End &&message) {
   failure.raise(Status::run(fmt::format("{}: {}{}", where(), kEndedByController, message.message)));
 }
 
 void Worker::hear(messages::Decision &&message) {
   decisions.push_back({message.at, message.step, message.from, message.to, message.policy, message.why});
-}
-
-void Worker::hear(messages::Underway &&message) {
-  underway = message.step;
-  underwaySince = Clock::monotonic();
 }
 
 void Worker::hear(messages::Text &&message) {
@@ -324,12 +377,15 @@ Status Worker::exchange() {
 /// Does before the first step all that needs memory, time or files.
 Status Worker::prepareRun(Gathering gathering) {
   const messages::Table &table = gathering.table;
-  watchdog.start();
-  Status status = backend->open();
-  if (status.ok())
-    status = held.make(plan);
-  if (status.ok())
-    status = job.make(*plan, options);
+  Status status;
+  {
+    const Doing::While makes = doing.does("makes its stages", options.idle);
+    status = backend->open();
+    if (status.ok())
+      status = held.make(plan);
+    if (status.ok())
+      status = job.make(*plan, options);
+  }
   if (!status.ok())
     return status;
   transport = &backend->connect(std::move(gathering.sockets));
@@ -351,15 +407,18 @@ Status Worker::prepareRun(Gathering gathering) {
     return status;
   for (size_t v = 0; v < made.variants.size(); ++v)
     programs[int64_t(v)] = {std::move(made.variants[v]), plan, v};
-  complete = first = table.first;
+  complete = table.first;
+  first = table.first;
   resumed = table.checkpoint;
-  if (resumed)
+  if (resumed) {
+    const Doing::While loads = loading();
     job.load(*resumed);
-  if (resumed && layout.place.shards == 1)
-    if (status = held.load(*resumed); !status.ok())
-      return Status::run(fmt::format("{}: {}", identity.name(), status.message));
+    if (layout.place.shards == 1)
+      if (status = held.load(*resumed); !status.ok())
+        return Status::run(fmt::format("{}: {}", identity.name(), status.message));
+  }
   permits = std::make_unique<Permits>(
-      identity.name(), first, options.savesEvery(), handover ? options.idle : options.deadline, failure,
+      first, options.savesEvery(), doing, failure,
       Permits::Hooks{[this](int64_t step) { return begins(step); }, [this](int64_t step) { progress(step); },
                      [this](int64_t step) { return save(step); },
                      [this](int64_t step, const auto &next) { return recut(step, next); },
@@ -375,13 +434,18 @@ bool Worker::isIdle() const {
 
 void Worker::awaitOthers() {
   channel->send(messages::Waits{});
-  mailbox.expect<messages::Rest>();
+  mailbox.expect<messages::Rest>(true);
 }
 
 /// A host says when a step begins, and which is the last.
 bool Worker::begins(int64_t step) {
   hosted = step;
-  if (!handover || handover->awaitStep(step, [this] { return interpreter->comeToRest(); })) {
+  bool begun = true;
+  if (handover) {
+    const Doing::While awaits = doing.does("is between two steps", options.idle);
+    begun = handover->awaitStep(step, [this] { return interpreter->comeToRest(); });
+  }
+  if (begun) {
     needed(step);
     return true;
   }
@@ -412,6 +476,7 @@ void Worker::progress(int64_t step) {
 
 /// `recuts`: the process waits for the others' layers then.
 bool Worker::save(int64_t step, bool recuts) {
+  const Doing::While saves = doing.does("saves its state", options.idle);
   HeldStage::Saved states;
   Status status = held.save(step, states);
   if (status.ok() && kept)
@@ -440,9 +505,15 @@ bool Worker::recut(int64_t step, const std::shared_ptr<const plan::Plan> &next) 
   const std::optional<messages::Layers> all = mailbox.expect<messages::Layers>();
   if (!all)
     return false;
-  Status status = held.make(next);
-  if (status.ok())
+  Status status;
+  {
+    const Doing::While makes = doing.does("makes its stages", options.idle);
+    status = held.make(next);
+  }
+  if (status.ok()) {
+    const Doing::While loads = loading();
     status = held.load(all->checkpoint);
+  }
   if (!status.ok())
     failure.raise(
         Status::run(fmt::format("{}: layers cut anew after {} steps: {}", identity.name(), step, status.message)));
@@ -460,7 +531,11 @@ bool Worker::share(int64_t step, const std::shared_ptr<const plan::Variant> &var
 Status Worker::shareFirst() {
   if (layout.place.shards == 1)
     return {};
-  Status status = resumed ? held.load(*resumed) : Status{};
+  Status status;
+  if (resumed) {
+    const Doing::While loads = loading();
+    status = held.load(*resumed);
+  }
   if (status.ok())
     return held.share({plan, &plan->variants.front()}, first);
   return Status::run(fmt::format("{}: {}", identity.name(), status.message));
@@ -468,7 +543,6 @@ Status Worker::shareFirst() {
 
 /// Saves the last state, writes the trace, and reports.
 Status Worker::finish() {
-  watchdog.rest();
   backend->rest();
   int64_t end = permits->end();
   if (!options.checkpoint.empty() && end > first && saved != end && !save(end))
@@ -492,14 +566,20 @@ Status Worker::finish() {
     report.events.clear();
   channel->send(toMessage(report));
   const std::optional<messages::Finish> finished = mailbox.expect<messages::Finish>();
+  watch.rest();
   if (finished && setup.talk)
     setup.talk->hear(*finished);
   return finished ? Status{} : failed();
 }
 
 Status Worker::run() {
+  watch.start();
   Gathering gathering;
-  Status status = gather(setup, layout.reduces, io, *channel, mailbox, failure, gathering);
+  Status status;
+  {
+    const Doing::While meets = doing.does("meets the others", options.rendezvous);
+    status = gather(setup, layout.reduces, io, *channel, mailbox, failure, gathering);
+  }
   int64_t offset = gathering.clockOffset;
   if (status.ok())
     status = prepareRun(std::move(gathering));

@@ -16,6 +16,8 @@ struct WorkerSetup {
   asio::ip::address listenOn; // where peers reach the process
   bool catchSignals = false;  // whether SIGINT and SIGTERM ask the controller to end the run; a second one kills
   HostTalk *talk = nullptr;   // of the program around it (RunOptions::hosting), which outlives it
+  std::string leader;         // who has the controller, for messages: "rank 0 at first", "piperun (pid 17)"
+  bool joined = false;        // whether that is rank 0, and processes have addresses of their own
 };
 
 /// The body of a process: runs identity.rank of the plan and talks to the controller on `control`. It runs `io`, the

@@ -255,7 +255,11 @@ std::string nameOf(const Place &place) {
 }
 
 std::string describe(const Place &place, const Operation &operation, int64_t microbatch) {
-  return fmt::format("{}: {}", nameOf(place), operationText(operation, std::to_string(microbatch)));
+  return fmt::format("{}: {}", nameOf(place), describe(operation, microbatch));
+}
+
+std::string describe(const Operation &operation, int64_t microbatch) {
+  return operationText(operation, std::to_string(microbatch));
 }
 
 std::vector<std::string> queueNames(const Program &program) {

@@ -20,6 +20,8 @@ std::string disassemble(const Plan &plan, const DisassembleOptions &options);
 /// "rank 3: BW stage 3 microbatch 7" or "rank 3: send F stage 3 microbatch 7 to rank 4": how every message names an
 /// instruction.
 std::string describe(const Place &place, const Operation &operation, int64_t microbatch);
+/// Without the rank: "F stage 1 microbatch 3".
+std::string describe(const Operation &operation, int64_t microbatch);
 /// The same of any of a rank's replicas.
 inline std::string describe(int32_t rank, const Operation &operation, int64_t microbatch) {
   return describe(Place{.rank = rank}, operation, microbatch);

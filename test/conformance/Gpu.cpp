@@ -1,6 +1,6 @@
 // A GPU's device, its transports and stages: on the GPU that the driver finds here, else on the stand-in, which the
 // program finds where it was built (LD_LIBRARY_PATH comes before that).
-#include "runtime/launch/Watchdog.h"
+#include "runtime/launch/waits/Watch.h"
 #include "runtime/stage/MakeStage.h"
 #include "runtime/transport/ipc/IpcTransport.h"
 #include "runtime/transport/nccl/NcclTransport.h"
@@ -67,7 +67,11 @@ public:
   GpuRank(const plan::Plan &plan, int32_t world, bool nccl, plan::Time deadline)
       : queues(layoutOf(plan, world).queues.size()), gpu(layoutOf(plan, world), broken, false),
         guard(asio::make_work_guard(io)),
-        watchdog(io, deadline, broken, [this](plan::Time limit) { return gpu.overdue(limit); }) {
+        watch(io, {world, plan.world(), ""}, deadline,
+              {[this] { return gpu.waits([](const plan::Operation &) { return std::vector<int32_t>(); }); },
+               [this](const std::string &why) { broken.raise(Status::run(why)); },
+               {},
+               {}}) {
     const Status status = gpu.open(world);
     EXPECT_TRUE(status.ok()) << status.message;
     if (nccl) {
@@ -79,7 +83,7 @@ public:
       between = std::make_unique<IpcTransport>(world, plan.world(), std::vector<plan::Group>(), gpu, broken);
     }
     number.emplace(gpu);
-    watchdog.start();
+    watch.start();
     thread = std::thread([this] { io.run(); });
   }
   ~GpuRank() override {
@@ -136,7 +140,7 @@ private:
   std::optional<Number> number;
   asio::io_context io;
   asio::executor_work_guard<asio::io_context::executor_type> guard;
-  Watchdog watchdog;
+  Watch watch;
   std::thread thread;
 };
 

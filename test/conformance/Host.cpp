@@ -1,5 +1,5 @@
 // The host's device and transport, and the stages that run on it.
-#include "runtime/launch/Watchdog.h"
+#include "runtime/launch/waits/Watch.h"
 #include "runtime/stage/MakeStage.h"
 #include "runtime/stage/synthetic/Pattern.h"
 #include "runtime/transport/host/HostTransport.h"
@@ -53,9 +53,13 @@ public:
             layoutOf(plan, world), std::move(sockets), *io, host, this->clock, broken,
             HostTransport::Options{
                 .pace = Pace::Real, .processes = plan.world(), .groups = plan.groups, .shards = &group})),
-        watchdog(*io, deadline, broken, [this](plan::Time limit) { return this->sockets->overdue(limit); }) {
+        watch(*io, {world, plan.world(), ""}, deadline,
+              {[this] { return this->sockets->waits(); },
+               [this](const std::string &why) { broken.raise(Status::run(why)); },
+               {},
+               {}}) {
     this->sockets->start();
-    watchdog.start();
+    watch.start();
     host.start();
     thread = std::thread([this] { io->run(); });
   }
@@ -104,7 +108,7 @@ private:
   HostDevice host;
   ShardExchange group;
   std::unique_ptr<HostTransport> sockets;
-  Watchdog watchdog;
+  Watch watch;
   std::thread thread;
 };
 

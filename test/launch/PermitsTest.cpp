@@ -10,8 +10,8 @@ using namespace pipec::runtime;
 namespace {
 
 struct Fixture {
-  explicit Fixture(plan::Time deadline = 0, int64_t first = 0, int64_t every = 0)
-      : permits("rank 3", first, every, deadline, failure,
+  explicit Fixture(int64_t first = 0, int64_t every = 0)
+      : permits(first, every, doing, failure,
                 {[this](int64_t step) { return asked.push_back(step), wanted; }, [](int64_t) {},
                  [](int64_t) { return true; },
                  [this](int64_t step, const auto &plan) {
@@ -19,6 +19,7 @@ struct Fixture {
                    return true;
                  }}) {}
   Failure failure;
+  Doing doing;
   bool wanted = true; // by who runs the steps
   std::vector<int64_t> asked;
   std::vector<std::pair<int64_t, std::shared_ptr<const plan::Plan>>> recut;
@@ -56,9 +57,10 @@ TEST(Permits, WhoWantsNoMoreStepsBeginsNoneThatIsPermitted) {
 
 TEST(Permits, WhoHasNothingToDoTakesWhatOthersAskForAndWaitsForThem) {
   Failure failure;
+  Doing doing;
   int asked = 0, waited = 0;
   Permits permits(
-      "rank 3", 0, 0, 0, failure,
+      0, 0, doing, failure,
       {[&](int64_t) { return ++asked > 0; }, [](int64_t) {}, [](int64_t) { return true; }, {}, {}, [&] { ++waited; }});
   permits.grant({3, 0, nullptr, true});
   int64_t step = 0;
@@ -139,14 +141,23 @@ TEST(Permits, AWaitEndsWithTheRun) {
   other.join();
 }
 
-TEST(Permits, AWaitEndsAtTheDeadline) {
-  Fixture f(20'000'000'000); // 20 ms
-  EXPECT_FALSE(f.permits.turn(0, 0));
-  EXPECT_EQ(f.failure.status().message, "rank 3: no permit for step 0 came from the controller within 0.02 s");
+TEST(Permits, WhoWaitsSaysForWhat) {
+  Fixture f;
+  std::thread other([&] {
+    std::optional<Doing::What> what;
+    while (!(what = f.doing.look()))
+      std::this_thread::yield();
+    EXPECT_EQ(what->text, "permit for step 0");
+    EXPECT_TRUE(what->waits);
+    f.permits.grant({1, 0, nullptr, true});
+  });
+  EXPECT_TRUE(f.permits.turn(0, 0));
+  other.join();
+  EXPECT_FALSE(f.doing.look());
 }
 
 TEST(Permits, RestsWhereACheckpointIsDue) {
-  Fixture f(0, 10, 5);
+  Fixture f(10, 5);
   f.permits.grant({21, 0, nullptr, true});
   std::vector<int64_t> rests;
   for (int64_t step = 10; auto turn = f.permits.turn(step, 0); ++step)

@@ -67,6 +67,7 @@ public:
     owner.started = [this] { started = true; };
     owner.end = [this](int32_t rank) { ends[size_t(rank)]->close(); };
     owner.title = [](int32_t rank) { return "rank " + std::to_string(rank); };
+    owner.leader = "the controller";
     controller.emplace(io, setup, owner);
     while (int32_t(ends.size()) < ranks - later)
       join();

@@ -24,13 +24,17 @@ struct Heard final : Connection::Handler {
   void onAsk(int32_t, const wire::Frame &) override {}
   const std::vector<asio::mutable_buffer> *onBlock(int32_t, const wire::Frame &) override { return nullptr; }
   void onBlockArrived(int32_t, const wire::Frame &) override {}
+  std::string onTalk(int32_t, uint32_t kind, std::span<const uint8_t> bytes) override {
+    talk = std::to_string(kind) + std::string(bytes.begin(), bytes.end());
+    return refuses;
+  }
   void onAbort(int32_t, const std::string &reason) override { abort = reason; }
   void onLost(int32_t, const std::string &reason) override { lost = reason; }
 
   std::vector<wire::Frame> credits;
   Bytes payload;
   int arrived = 0;
-  std::string abort, lost;
+  std::string abort, lost, talk, refuses;
 };
 
 /// A connection and its other end, bare.

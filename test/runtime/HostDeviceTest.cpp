@@ -1,4 +1,4 @@
-// The host device alone: order, waits, priority, failure, and what it says is overdue.
+// The host device alone: order, waits, priority, failure, and what it says of them.
 #include "runtime/device/host/HostDevice.h"
 #include "runtime/device/Summand.h"
 
@@ -137,16 +137,21 @@ TEST_F(HostDeviceTest, TheFirstFailureStays) {
   EXPECT_EQ(failure.status().message, "first");
 }
 
-TEST_F(HostDeviceTest, SaysWhatIsOverdue) {
+TEST_F(HostDeviceTest, SaysWhatItWaitsForAndDoes) {
   submit(0, 3);
   device.wait(2, 0, 1);
   submit(2, 5);
-  EXPECT_EQ(device.overdue(0), std::nullopt);
+  EXPECT_TRUE(device.waits().empty());
   EXPECT_FALSE(device.head(2));
-  std::optional<std::string> late = device.overdue(0);
-  ASSERT_TRUE(late);
-  EXPECT_NE(late->find("microbatch 5 waits for \"rank 0: F stage 0 microbatch 3\""), std::string::npos) << *late;
-  EXPECT_EQ(device.overdue(3'600'000'000'000'000), std::nullopt);
+  const std::vector<Wait> waits = device.waits();
+  ASSERT_EQ(waits.size(), 1u);
+  EXPECT_NE(waits[0].late.find("microbatch 5 waits for \"rank 0: F stage 0 microbatch 3\""), std::string::npos)
+      << waits[0].late;
+  EXPECT_TRUE(waits[0].whom.empty());
+  const std::optional<Pass> pass = device.pass();
+  ASSERT_TRUE(pass);
+  EXPECT_EQ(pass->what, "computes F stage 0 microbatch 3");
+  EXPECT_EQ(device.pass()->since, pass->since);
 }
 
 /// An instruction of the queue in each of 50 trips. Queue 1 waits for queue 0's of the same trip, queue 0 for queue 1's
@@ -263,10 +268,10 @@ TEST_F(HostDeviceTest, SaysWhereAStepStands) {
   device.finish(2, {0, 0, 0, 0, 0, 0});
   ASSERT_TRUE(device.synchronize(0, 1));
   EXPECT_EQ(device.describeHead(0), "rank 0: F stage 0 microbatch 1");
-  std::optional<std::string> late;
-  while (!(late = device.overdue(0)))
+  std::vector<Wait> waits;
+  while ((waits = device.waits()).empty())
     std::this_thread::yield();
-  EXPECT_EQ(*late, "rank 0: F stage 0 microbatch 1 waits for queue 2, which did not end");
+  EXPECT_EQ(waits[0].late, "rank 0: F stage 0 microbatch 1 waits for queue 2, which did not end");
 }
 
 // Word of a higher queue's head may be under way: a lower one's work is held for a quarter of its time, at most 2 ms.

@@ -1,7 +1,7 @@
 // Two ranks of a transport in one process, over loopback: what a transfer promises, and how a peer's end is noticed.
 #include "runtime/transport/host/HostTransport.h"
 
-#include "runtime/launch/Watchdog.h"
+#include "runtime/launch/waits/Watch.h"
 #include "test/runtime/Plans.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,11 @@ struct Rank {
   Rank(const plan::Program &program, const Clock &clock, tcp::socket socket, std::unique_ptr<asio::io_context> own,
        HostTransport::Options options, plan::Time deadline)
       : program(program), io(std::move(own)), device(program, clock, failure, true),
-        watchdog(*io, deadline, failure, [this](plan::Time limit) { return transport->overdue(limit); }) {
+        watch(*io, {program.rank, 2, ""}, deadline,
+              {[this] { return transport->waits(); },
+               [this](const std::string &why) { failure.raise(Status::run(why)); },
+               {},
+               {}}) {
     Sockets sockets;
     sockets.emplace(1 - program.rank, std::move(socket));
     transport = std::make_unique<HostTransport>(program, std::move(sockets), *io, device, clock, failure, options);
@@ -30,7 +34,7 @@ struct Rank {
   ~Rank() { end(); }
   void start() {
     transport->start();
-    watchdog.start();
+    watch.start();
     thread = std::thread([this] { io->run(); });
   }
   void end() { // as if the process had gone
@@ -60,7 +64,7 @@ struct Rank {
   asio::executor_work_guard<asio::io_context::executor_type> guard = asio::make_work_guard(*io);
   HostDevice device;
   std::unique_ptr<HostTransport> transport;
-  Watchdog watchdog;
+  Watch watch;
   std::vector<std::byte> memory;
   std::thread thread;
 };
@@ -353,10 +357,10 @@ TEST(HostTransport, AnAllReduceThatNobodyNamesIsOverdueAtTwiceTheDeadline) {
   asio::write(others[1], asio::buffer(&here, sizeof here));
   transport.start();
   const std::string expected = "rank 0: all_reduce: not all ranks came to it";
-  std::optional<std::string> late;
-  for (; late != expected; late = transport.overdue(50 * kMillisecond)) // before it has heard, it names the neighbour
+  std::vector<Wait> waits;
+  for (; waits.empty() || waits[0].late != expected; waits = transport.waits()) // first it names the neighbour
     io.poll();
-  EXPECT_GE(clock.now(), 100 * kMillisecond);
+  EXPECT_EQ(waits[0].whom, std::vector<int32_t>{2}); // who knows whom that one waits for
 }
 
 /// A machine that cannot keep up with what it emulates: deadlines are an hour old when transfers begin.
@@ -386,7 +390,8 @@ TEST(HostTransportOfOne, ARunThatLagsIsNotOverdue) {
   transport.start();
   while (there.available() == 0)
     io.poll();
-  EXPECT_EQ(transport.overdue(kHour / 60), std::nullopt);
+  for (const Wait &wait : transport.waits())
+    EXPECT_LT((Clock::monotonic() - wait.since) * 1000, kHour / 2) << wait.late;
 }
 
 INSTANTIATE_TEST_SUITE_P(Paces, HostTransportTest, testing::Values(Pace::Carry, Pace::Naive),

@@ -99,7 +99,7 @@ TEST(Meeting, NobodyToMeet) {
 
 TEST(Meeting, AnotherProtocol) {
   Rank low(0), high(1);
-  high.identity.protocol = 9;
+  high.identity.protocol = wire::kProtocol + 1;
   expectShownOut(low, high,
                  {"the protocol version differs: rank 0 at 127.0.0.1 has " + std::to_string(wire::kProtocol) +
                       ", rank 1 at 127.0.0.1:",

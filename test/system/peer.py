@@ -12,7 +12,7 @@ from support import HANG
 
 # In the order of runtime/launch/Messages.h: a message's header has the place of its kind.
 KINDS = """listening offer ready progress saved prepared measured paced waits report failed put finishes clock table offers start
-permit prepare drop measure decision layers rest finish end text swapped underway swap stop load load_for adapt status plan done
+permit prepare drop measure decision layers rest finish end text swapped swap stop load load_for adapt status plan done
 refused alive""".split()
 
 
@@ -115,7 +115,7 @@ class Client:
         return heard
 
 
-PROTOCOL = 8
+PROTOCOL = 9
 JOB = hashlib.blake2b(digest_size=16).digest()  # of a job without an id
 
 

@@ -24,7 +24,7 @@ costs: {forward: 5ms, backward: 10ms, optimizer: 1ms, link: {latency: 50us, band
 tensors: {boundary: 64KiB}
 schedule: 1f1b
 """
-PROTOCOL = 8
+PROTOCOL = 9
 CROWD = 10_000 if SOAK else 1_000
 
 
@@ -188,9 +188,9 @@ class StrangerTest(ToolTest):
         answer = say(hello(random=key + os.urandom(32)), os.urandom(32))  # a guess
         self.assertEqual(answer[104:], struct.pack("<I", 2) + bytes(32))
         self.says(said, r"the secret differs: rank 1 at 127\.0\.0\.1 and rank 0")
-        answer = say(hello(protocol=9, random=bytes(64)))
+        answer = say(hello(protocol=PROTOCOL + 1, random=bytes(64)))
         self.assertEqual((len(answer), answer[:len(names)]), (104, names))
-        self.says(said, r"the protocol version differs: rank 1 at 127\.0\.0\.1 has 9, rank 0 at 127\.0\.0\.1:"
+        self.says(said, r"the protocol version differs: rank 1 at 127\.0\.0\.1 has 10, rank 0 at 127\.0\.0\.1:"
                         f"{port + 1} has {PROTOCOL}")
         self.assertIsNone(host.poll())
 

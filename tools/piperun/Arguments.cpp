@@ -58,8 +58,12 @@ void define(CLI::App &app, Arguments &a) {
       ->check(fileName());
   app.add_option(
          "--deadline", a.deadline,
-         "Seconds that any wait may last; 0: no limit; default: the larger of 5 s and twice the predicted step; of a "
-         "command to a run, how long the run may say nothing: 5 s")
+         "Seconds that a pass or a transfer may last, and that a process may not answer; 0: no limit; default: the "
+         "larger of 5 s and twice the predicted step; of a command to a run, how long the run may say nothing: 5 s")
+      ->check(CLI::Range(0.0, kMaxDeadline));
+  app.add_option("--idle", a.idle,
+                 "Seconds that a process may take to save or load its state, or to make its stages, while the others "
+                 "wait, who say so; 0: no limit; default: 600")
       ->check(CLI::Range(0.0, kMaxDeadline));
   app.add_option("--rendezvous", a.rendezvous,
                  "Seconds until all processes have met, which a cluster may start minutes apart; who is missing is "
@@ -211,8 +215,9 @@ Status check(const Arguments &a) {
       if (a.jobs[other].starts_with(name + "="))
         return Status::usage(fmt::format("--job: job '{}' is given twice", name));
   }
-  if (std::isnan(a.rendezvous))
-    return Status::usage("--rendezvous is not a number");
+  for (const auto &[option, value] : {std::pair("--rendezvous", a.rendezvous), std::pair("--idle", a.idle)})
+    if (std::isnan(value))
+      return Status::usage(fmt::format("{} is not a number", option));
   if (a.restart > 0 && !a.local)
     return Status::usage("--restart needs --local; torchrun, Slurm or Open MPI restart what they have started");
   if (a.restart > 0 && a.checkpoint.empty())
@@ -228,6 +233,7 @@ runtime::RunOptions optionsOf(const Arguments &a, plan::Time longest, runtime::R
                                                                       : runtime::Pace::Carry;
   options.deadline =
       a.deadline >= 0 ? plan::Time(a.deadline * 1e12) : std::max<plan::Time>(5'000'000'000'000, 2 * longest);
+  options.idle = a.idle == 0 ? 0 : std::max(plan::Time(a.idle * 1e12), options.deadline);
   options.rendezvous = a.rendezvous >= 0 ? plan::Time(a.rendezvous * 1e12) : a.local ? options.deadline : kRendezvous;
   options.runsJobs = !a.noJobs;
   for (const std::string &job : a.jobs)

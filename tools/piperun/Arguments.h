@@ -29,6 +29,7 @@ struct Arguments {
   std::string trace;
   double deadline = -1;   // seconds; < 0: not given
   double rendezvous = -1; // likewise
+  double idle = 600;
   std::string checkpoint;
   int64_t every = 0;
   bool resume = false;

@@ -276,6 +276,7 @@ bool CudaDevice::synchronize(QueueId of, int64_t count) {
     std::lock_guard lock(mutex);
     since = 0;
     stuck.clear();
+    stuckIn = nullptr;
   }
   if (failure.raised())
     return false;
@@ -327,6 +328,8 @@ void CudaDevice::describe() {
   const CudaQueue::Instruction &head = worst->instructions[worst->at(worst->completed + 1)];
   std::lock_guard lock(mutex);
   stuck = plan::describe(layout.place, *head.operation, head.microbatch);
+  stuckIn = head.operation;
+  stuckMicrobatch = head.microbatch;
 }
 
 std::string CudaDevice::head() const {
@@ -334,22 +337,37 @@ std::string CudaDevice::head() const {
   return stuck;
 }
 
-std::optional<std::string> CudaDevice::overdue(Time limit) {
+/// Since when the thread that issues has been in a call of the driver.
+void CudaDevice::lookInside(int64_t now) {
+  const gpu::Inside::Seen inside = cuda.calls().look();
+  if (inside.name && inside.name == seen.name && inside.count == seen.count)
+    return;
+  seen = inside;
+  seenSince = now;
+}
+
+std::vector<Wait> CudaDevice::waits(const std::function<std::vector<int32_t>(const plan::Operation &)> &others) {
   constexpr int64_t kPatience = 500'000'000; // nanoseconds
   std::lock_guard lock(mutex);
-  const int64_t now = Clock::monotonic();
-  const gpu::Inside::Seen inside = cuda.calls().look();
-  if (!inside.name || inside.name != seen.name || inside.count != seen.count) {
-    seen = inside;
-    seenSince = now;
-  }
-  // Before the others lose patience with this rank, so that the cause is named.
-  if (inside.name && now - seenSince > std::max(limit / 1000 * 4 / 5, kPatience))
-    return fmt::format("{}: {} did not return", plan::nameOf(layout.place), inside.name);
+  lookInside(Clock::monotonic());
+  if (seen.name)
+    return {{.late = fmt::format("{}: {} did not return", plan::nameOf(layout.place), seen.name), .since = seenSince}};
+  if (since == 0)
+    return {};
   // Who waits says what for soon, unless the driver keeps it.
-  if (since > 0 && now - since > limit / 1000 + (stuck.empty() ? kPatience : 0))
-    return stuck.empty() ? plan::nameOf(layout.place) + ": what was issued on the GPU did not end"
-                         : stuck + " did not end";
+  if (!stuckIn)
+    return {
+        {.late = plan::nameOf(layout.place) + ": what was issued on the GPU did not end", .since = since + kPatience}};
+  return {{.late = stuck + " did not end", .whom = others(*stuckIn), .since = since}};
+}
+
+std::optional<Pass> CudaDevice::pass() {
+  std::lock_guard lock(mutex);
+  lookInside(Clock::monotonic());
+  if (seen.name)
+    return Pass{fmt::format("is in {}", seen.name), seenSince};
+  if (since > 0 && stuckIn && !plan::isCommunication(stuckIn->kind))
+    return Pass{"computes " + plan::describe(*stuckIn, stuckMicrobatch), since};
   return std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 
 #include "runtime/device/Clock.h"
 #include "runtime/device/Layout.h"
+#include "runtime/device/Wait.h"
 #include "runtime/device/cuda/CudaQueue.h"
 #include "runtime/device/cuda/Kernels.h"
 
@@ -67,8 +68,11 @@ public:
 
   // For messages, from any thread.
 
-  /// What has not ended for longer than `limit`: "rank 1: recv … from rank 0 did not end", or a call of the driver.
-  std::optional<std::string> overdue(Time limit);
+  /// What does not end: "rank 1: recv … from rank 0 did not end", or a call of the driver. `others`: the processes that
+  /// an instruction needs.
+  std::vector<Wait> waits(const std::function<std::vector<int32_t>(const plan::Operation &)> &others);
+  /// What the thread that issues, or the GPU, is in.
+  std::optional<Pass> pass();
   /// The first instruction that had not ended when that was last looked at; empty if nobody had to wait.
   std::string head() const;
 
@@ -81,6 +85,7 @@ private:
   bool isComplete(CudaQueue &queue, int64_t count);
   void lookAhead();
   void describe();
+  void lookInside(int64_t now);
   bool met(const CudaQueue &queue, int64_t count) const;
   void anchor(int64_t step);
   void settle(CudaQueue &queue);
@@ -107,6 +112,8 @@ private:
 
   mutable std::mutex mutex; // over what follows, which other threads read
   std::string stuck;
+  const plan::Operation *stuckIn = nullptr; // null: it is not known in what
+  int64_t stuckMicrobatch = 0;
   int64_t since = 0; // nanoseconds of CLOCK_MONOTONIC at which the thread that issues last saw anything end; 0: it
                      // waits for nothing
   gpu::Inside::Seen seen;

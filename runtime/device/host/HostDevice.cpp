@@ -334,19 +334,36 @@ void HostDevice::runQueues() {
   }
 }
 
-std::optional<std::string> HostDevice::overdue(Time limit) const {
-  for (QueueId q = 0; q < queues.size(); ++q) {
-    Time since = queues[q]->waitingSince();
-    if (since < 0 || clock.now() - since < limit)
-      continue;
-    std::optional<HostQueue::Known> head = queues[q]->look();
+std::vector<runtime::Wait> HostDevice::waits() const {
+  std::vector<runtime::Wait> all;
+  const int64_t real = Clock::monotonic();
+  const Time now = clock.now();
+  for (const auto &queue : queues) {
+    const Time since = queue->waitingSince();
+    const std::optional<HostQueue::Known> head = since < 0 ? std::nullopt : queue->look();
     if (!head || !head->waitsFor)
       continue;
     std::string blocker = describeHead(*head->waitsFor);
-    return fmt::format("{} waits for {}, which did not end",
-                       plan::describe(layout.place, *head->operation, head->microbatch),
-                       blocker.empty() ? fmt::format("queue {}", *head->waitsFor) : fmt::format("\"{}\"", blocker));
+    all.push_back({.late = fmt::format("{} waits for {}, which did not end",
+                                       plan::describe(layout.place, *head->operation, head->microbatch),
+                                       blocker.empty() ? fmt::format("queue {}", *head->waitsFor)
+                                                       : fmt::format("\"{}\"", blocker)),
+                   .since = real - (now - since) / 1000});
   }
+  return all;
+}
+
+std::optional<Pass> HostDevice::pass() {
+  for (const Queue *queue : deviceQueues) {
+    const std::optional<HostQueue::Known> head = queue->waitingSince() < 0 ? queue->look() : std::nullopt;
+    if (!head || head->waitsFor)
+      continue;
+    const QueueId id = queue->recorder.queue;
+    if (const int64_t completed = counters.count(id); seen.queue != id || seen.completed != completed)
+      seen = {id, completed, Clock::monotonic()};
+    return Pass{"computes " + plan::describe(*head->operation, head->microbatch), seen.since};
+  }
+  seen.completed = -1;
   return std::nullopt;
 }
 

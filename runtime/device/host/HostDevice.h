@@ -8,6 +8,7 @@
 #include "runtime/device/Layout.h"
 #include "runtime/device/Meter.h"
 #include "runtime/device/PaceClock.h"
+#include "runtime/device/Wait.h"
 #include "runtime/device/host/HostQueue.h"
 
 #include <cstdlib>
@@ -107,8 +108,10 @@ public:
 
   // For messages.
 
-  /// What some queue has waited for longer than `limit`: "rank 1: F stage 1 microbatch 0 waits for recv …".
-  std::optional<std::string> overdue(Time limit) const;
+  /// What each queue waits for: "rank 1: F stage 1 microbatch 0 waits for recv …, which did not end".
+  std::vector<runtime::Wait> waits() const;
+  /// The computation that a device queue is in. Its time counts from when it was first seen here. From one thread.
+  std::optional<Pass> pass();
   /// The instruction at the head of a queue, as plan::describe says it; empty if there is none.
   std::string describeHead(QueueId queue) const;
 
@@ -167,6 +170,12 @@ private:
   std::atomic<Time> alwaysSince{0};   // they have run
   std::atomic<int64_t> alwaysStep{0}; // the last that was issued
   std::mutex pieces;                  // while one of them does
+  struct Seen {
+    QueueId queue = 0;
+    int64_t completed = -1;
+    int64_t since = 0; // nanoseconds of CLOCK_MONOTONIC
+  };
+  Seen seen; // by pass()
   ParkingBell deviceBell;
   ParkingBell hostBell;
   struct Free {

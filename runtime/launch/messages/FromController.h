@@ -116,11 +116,4 @@ struct Swapped {
       std::tuple(Field{"code", &Swapped::code}, Field{"message", &Swapped::message}, Field{"from", &Swapped::from});
 };
 
-/// All hosts have begun the step.
-struct Underway {
-  int64_t step = 0;
-  static constexpr Kind kind{"underway", kSmall, ToRank};
-  static constexpr auto fields = std::tuple(Field{"step", &Underway::step});
-};
-
 } // namespace pipec::runtime::messages

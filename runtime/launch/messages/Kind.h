@@ -19,8 +19,9 @@ using Message = nlohmann::json; // fields, or what a message carries of somebody
 
 namespace messages {
 
-/// From whom to whom a message goes; a bit each. Run and client: over the control socket.
-enum Way : uint8_t { ToController = 1, ToRank = 2, ToRun = 4, ToClient = 8 };
+/// From whom to whom a message goes; a bit each. Run and client: over the control socket. Peer: between two processes
+/// that exchange data.
+enum Way : uint8_t { ToController = 1, ToRank = 2, ToRun = 4, ToClient = 8, ToPeer = 16 };
 
 struct Kind {
   std::string_view name;

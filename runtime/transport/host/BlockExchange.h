@@ -51,6 +51,7 @@ public:
   bool has(int32_t process) const { return process == before() || process == after(); }
   /// Who is not known to have come to the collective that is under way; -1: both neighbours have.
   int32_t missing() const { return !ring.heard() ? before() : !ring.wanted() ? after() : -1; }
+  int32_t before() const { return members[size_t(ring.before())]; }
 
 private:
   using Part = std::vector<Extent>;
@@ -58,7 +59,6 @@ private:
   void give(const wire::Tag &tag, const BlockRing::Message &message, plan::Time ready) override;
   void add(const BlockRing::Message &message);
   Part &partOf(const BlockRing::Message &message) { return blocks[size_t(message.block)][size_t(message.part)]; }
-  int32_t before() const { return members[size_t(ring.before())]; }
   int32_t after() const { return members[size_t(ring.after())]; }
 
   const std::vector<int32_t> members;

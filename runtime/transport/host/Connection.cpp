@@ -73,6 +73,14 @@ asio::awaitable<void> Connection::read() {
       if (error)
         break;
       handler.onArrived(peer, frame);
+    } else if (frame.type == wire::Type::Talk && frame.bytes > 0 && frame.bytes <= wire::kTalkBytes) {
+      std::vector<uint8_t> bytes(frame.bytes);
+      if (!co_await readSealed(bytes, error))
+        break;
+      if (const std::string wrong = handler.onTalk(peer, frame.tag.of, bytes); !wrong.empty()) {
+        handler.onLost(peer, "it sent " + wrong);
+        co_return;
+      }
     } else if (frame.type == wire::Type::Abort && frame.bytes <= wire::kAbortBytes) {
       std::string reason(frame.bytes, '\0');
       if (!co_await readSealed({reinterpret_cast<uint8_t *>(reason.data()), reason.size()}, error))
@@ -102,9 +110,22 @@ void Connection::write(const wire::Frame &frame, const std::byte *payload, std::
 
 void Connection::write(const wire::Frame &frame, std::vector<asio::const_buffer> payload,
                        std::function<void()> written) {
+  push(frame, nullptr, std::move(payload), std::move(written));
+}
+
+void Connection::talk(uint32_t kind, std::shared_ptr<const std::vector<uint8_t>> bytes) {
+  wire::Frame frame;
+  frame.type = wire::Type::Talk;
+  frame.bytes = bytes->size();
+  frame.tag.of = kind;
+  push(frame, std::move(bytes), {}, {});
+}
+
+void Connection::push(const wire::Frame &frame, std::shared_ptr<const std::vector<uint8_t>> body,
+                      std::vector<asio::const_buffer> payload, std::function<void()> written) {
   if (closed)
     return;
-  if (!outbox.push(bytesOf(frame), nullptr, std::move(payload), std::move(written)))
+  if (!outbox.push(bytesOf(frame), std::move(body), std::move(payload), std::move(written)))
     return handler.onLost(peer, "it does not read what it is sent");
   if (outbox.size() == 1)
     writeNext();
@@ -116,7 +137,7 @@ void Connection::writeNext() {
       return; // this end has closed the socket, and this object may be gone
     if (error)
       return lost(error);
-    const std::function<void()> written = outbox.giveUp(); // frames have no body: all of it has left
+    const std::function<void()> written = outbox.giveUp(); // a body is of one piece: all of it has left
     if (!outbox.empty())
       writeNext();
     if (written)

@@ -31,6 +31,8 @@ public:
     /// Where the payload behind a Block or Part frame goes; null if it is not wanted, as for onData.
     virtual const std::vector<asio::mutable_buffer> *onBlock(int32_t peer, const wire::Frame &frame) = 0;
     virtual void onBlockArrived(int32_t peer, const wire::Frame &frame) = 0;
+    /// As HeardOfPeer.
+    virtual std::string onTalk(int32_t peer, uint32_t kind, std::span<const uint8_t> bytes) = 0;
     virtual void onAbort(int32_t peer, const std::string &reason) = 0;
     virtual void onLost(int32_t peer, const std::string &reason) = 0;
   };
@@ -43,6 +45,9 @@ public:
   void write(const wire::Frame &frame, const std::byte *payload, std::function<void()> written);
   /// The same of a payload in pieces.
   void write(const wire::Frame &frame, std::vector<asio::const_buffer> payload, std::function<void()> written);
+
+  /// Queues a message (HeardOfPeer), of wire::kTalkBytes at most.
+  void talk(uint32_t kind, std::shared_ptr<const std::vector<uint8_t>> bytes);
 
   /// Makes the network between the two ends go silent, as a scenario may ask for.
   void mute();
@@ -57,6 +62,8 @@ private:
 
   asio::awaitable<void> read();
   asio::awaitable<bool> readSealed(std::span<uint8_t> text, std::error_code &error);
+  void push(const wire::Frame &frame, std::shared_ptr<const std::vector<uint8_t>> body,
+            std::vector<asio::const_buffer> payload, std::function<void()> written);
   void writeNext();
   void lost(const std::error_code &error);
 

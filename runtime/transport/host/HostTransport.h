@@ -18,8 +18,10 @@
 #pragma once
 
 #include "runtime/device/PaceClock.h"
+#include "runtime/device/Wait.h"
 #include "runtime/device/host/HostDevice.h"
 #include "runtime/simulate/Scenario.h"
+#include "runtime/transport/Talk.h"
 #include "runtime/transport/Transport.h"
 #include "runtime/transport/host/BlockExchange.h"
 #include "runtime/transport/host/Connection.h"
@@ -49,6 +51,7 @@ public:
     std::vector<int32_t> widths = {};            // how many ranks each stage is on
     Meter *meter = nullptr;                      // hears of transfers to this rank, outlives the transport; null: none
     ShardExchange *shards = nullptr;             // gets the connections with the rank's other shards; likewise
+    HeardOfPeer heard = {};                      // hears what peers say beside transfers; none: they may not
   };
 
   /// `device`, `clock`, `failure` and `io` outlive the transport. One other thread runs `io`; destroy the transport
@@ -67,9 +70,12 @@ public:
   /// Says that the rank's own steps are done: a peer that goes is no failure from now on. From any thread.
   void rest();
 
-  /// An instruction that has waited for longer than `limit` on any queue of the device, and for whom: "rank 1: recv …
-  /// from rank 0: rank 0 did not come to it". Call it on the thread of the io_context.
-  std::optional<std::string> overdue(Time limit) const;
+  // On the thread of the io_context.
+
+  /// What all queues of the device wait for: "rank 1: recv … from rank 0: rank 0 did not come to it".
+  std::vector<Wait> waits() const;
+  /// Sends a message (HeardOfPeer) to a process; false: there is no connection with it.
+  bool say(int32_t process, uint32_t kind, std::shared_ptr<const std::vector<uint8_t>> bytes);
 
 private:
   enum class State { Idle, Early, Meeting, Wire, Stage };
@@ -170,13 +176,13 @@ private:
   void onAsk(int32_t peer, const wire::Frame &frame) override;
   const std::vector<asio::mutable_buffer> *onBlock(int32_t peer, const wire::Frame &frame) override;
   void onBlockArrived(int32_t peer, const wire::Frame &frame) override;
+  std::string onTalk(int32_t peer, uint32_t kind, std::span<const uint8_t> bytes) override;
   void onAbort(int32_t peer, const std::string &reason) override;
   void onLost(int32_t peer, const std::string &reason) override;
 
   bool matches(const Stream &stream, int32_t peer, const wire::Frame &frame);
   std::string where(int32_t peer) const;
-  int32_t missingIn(const Stream &stream) const;
-  std::optional<std::string> absent(const Stream &stream, Time limit) const;
+  std::string missingFrom(const Stream &stream, std::vector<int32_t> &whom) const;
   void armCut(int32_t peer);
   void cancelTimers();
   void stop();

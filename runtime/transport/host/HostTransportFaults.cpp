@@ -57,44 +57,67 @@ void HostTransport::onLost(int32_t rank, const std::string &text) {
   failure.raise(Status::run(fmt::format("{}: lost {}: {}", where(rank), nameOf(rank), text)));
 }
 
-/// A neighbour in the ring of a collective that is not known to have come to it; -1: there is none.
-int32_t HostTransport::missingIn(const Stream &stream) const {
-  if (stream.isOfLayers())
-    return replicas.at(stream.group()).exchange.missing();
-  if (stream.isReshard())
-    return reshards.at(stream.group()).exchange.missing();
-  const Reduction &reduction = reductionOf(stream);
-  return reduction.ring.heard() ? -1 : reduction.before();
+/// What a stream lacks, and to whom that is up. In a collective a process only knows whether its neighbours have come.
+/// If they have, a rank further back is missing, for which the neighbour before this one waits too.
+std::string HostTransport::missingFrom(const Stream &stream, std::vector<int32_t> &whom) const {
+  constexpr const char *kNotCome = " did not come to it";
+  if (!stream.isCollective()) {
+    whom = {peerOf(stream)};
+    return nameOf(peerOf(stream)) + kNotCome;
+  }
+  int32_t missing = -1;
+  if (stream.isOfLayers()) {
+    const BlockExchange &exchange = replicas.at(stream.group()).exchange;
+    missing = exchange.missing();
+    whom = {exchange.before()};
+  } else if (stream.isReshard()) {
+    missing = reshards.at(stream.group()).exchange.missing();
+  } else {
+    const Reduction &reduction = reductionOf(stream);
+    missing = reduction.ring.heard() ? -1 : reduction.before();
+    whom = {reduction.before()};
+  }
+  if (missing < 0 || stream.state != State::Meeting)
+    return "not all ranks came to it";
+  whom = {missing};
+  return nameOf(missing) + kNotCome;
 }
 
-/// Says who has let a stream wait for too long. In a collective a process only knows whether its neighbours have
-/// come. If they have, a rank further back is missing, and the rank behind that one names it. So this rank waits for as
-/// long again before it says that not all have come.
-std::optional<std::string> HostTransport::absent(const Stream &stream, Time limit) const {
-  if (stream.state != State::Meeting && stream.state != State::Wire)
-    return std::nullopt;
-  // The wire's deadline may be long past where a machine cannot keep up with what it emulates: that is nobody's
-  // absence.
-  Time waited = clock.now() - (stream.state == State::Meeting ? stream.since : std::max(stream.since, stream.end));
-  if (waited < limit)
-    return std::nullopt;
-  if (!stream.isCollective())
-    return nameOf(peerOf(stream)) + " did not come to it";
-  if (const int32_t missing = missingIn(stream); stream.state == State::Meeting && missing >= 0)
-    return nameOf(missing) + " did not come to it";
-  return waited / 2 < limit ? std::nullopt : std::optional<std::string>("not all ranks came to it");
-}
-
-std::optional<std::string> HostTransport::overdue(Time limit) const {
+std::vector<Wait> HostTransport::waits() const {
   if (options.shards && options.shards->open()) // all else may wait for that
-    return options.shards->overdue(limit);
-  std::optional<std::string> late;
-  for (const auto &stream : streams)
-    if (std::optional<std::string> who = absent(*stream, limit))
-      late = fmt::format("{}: {}", device.describeHead(stream->queue), *who);
-  if (late || summing()) // during a collective, the rank's other queues may wait for it
-    return late;
-  return device.overdue(limit);
+    return {options.shards->wait()};
+  std::vector<Wait> all;
+  const int64_t real = runtime::Clock::monotonic();
+  const Time now = clock.now();
+  for (const auto &stream : streams) {
+    if (stream->state != State::Meeting && stream->state != State::Wire)
+      continue;
+    // The wire's deadline may be long past where a machine cannot keep up with what it emulates: that is nobody's
+    // absence.
+    const Time since = stream->state == State::Meeting ? stream->since : std::max(stream->since, stream->end);
+    Wait &wait = all.emplace_back();
+    const std::string missing = missingFrom(*stream, wait.whom);
+    wait.late = fmt::format("{}: {}", device.describeHead(stream->queue), missing);
+    wait.since = real - (now - since) / 1000;
+  }
+  if (!summing()) // during a collective, the rank's other queues may wait for it
+    for (Wait &wait : device.waits())
+      all.push_back(std::move(wait));
+  return all;
+}
+
+bool HostTransport::say(int32_t process, uint32_t kind, std::shared_ptr<const std::vector<uint8_t>> bytes) {
+  const auto found = peers.find(process);
+  if (found == peers.end() || stopped || bytes->size() > wire::kTalkBytes)
+    return false;
+  found->second.connection->talk(kind, std::move(bytes));
+  return true;
+}
+
+std::string HostTransport::onTalk(int32_t process, uint32_t kind, std::span<const uint8_t> bytes) {
+  if (stopped)
+    return "";
+  return options.heard ? options.heard(process, kind, bytes) : "a message that nobody hears";
 }
 
 void HostTransport::armCut(int32_t rank) {

@@ -326,10 +326,12 @@ std::string ShardExchange::waiting() const {
   return describe() + (missing.empty() ? "" : fmt::format(": {} did not come to it", missing));
 }
 
-std::optional<std::string> ShardExchange::overdue(Time limit) const {
-  if (!isOpen || (Clock::monotonic() - since) * 1000 < limit)
-    return std::nullopt;
-  return waiting();
+Wait ShardExchange::wait() const {
+  Wait wait{.late = waiting(), .since = since};
+  for (int32_t s = 0; s < place.shards; ++s)
+    if (s != place.shard && !peers[size_t(s)].whole)
+      wait.whom.push_back(processOf(s));
+  return wait;
 }
 
 } // namespace pipec::runtime

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "runtime/device/ShardGroup.h"
+#include "runtime/device/Wait.h"
 #include "runtime/plan/Place.h"
 #include "runtime/transport/host/BlockExchange.h"
 
@@ -51,8 +52,8 @@ public:
   std::string describe() const;
   /// With who has not come to it, if anybody has not.
   std::string waiting() const;
-  /// The same, of a call that has lasted longer than `limit`.
-  std::optional<std::string> overdue(Time limit) const;
+  /// The same as a wait, while somebody waits in a call.
+  Wait wait() const;
 
 private:
   /// What goes to a shard in a round, and where what it sends goes.

@@ -19,7 +19,7 @@ namespace pipec::runtime::wire {
 
 static_assert(std::endian::native == std::endian::little, "the wire is little-endian");
 
-inline constexpr uint32_t kProtocol = 8;
+inline constexpr uint32_t kProtocol = 9;
 inline constexpr std::array<char, 8> kMagic{'P', 'I', 'P', 'E', 'R', 'U', 'N', '\n'};
 
 /// Which end of a connection speaks.
@@ -81,6 +81,7 @@ enum class Type : uint32_t {
   Ask = 7,   // the sender takes `waited` more Blocks of a collective of layers; or has come to a reshard (Frame::start)
   Block = 8, // `bytes` of such a block follow; Frame::start: when the last of the replicas known of was ready
   Part = 9,  // `bytes` follow, of a call between shards (CallTag); Frame::start: when the sender was ready
+  Talk = 10, // `bytes` of a message follow, sealed (runtime/transport/Talk.h); Tag::of: its kind
 };
 
 /// What shards of a rank do together.
@@ -112,7 +113,8 @@ struct Frame {
 };
 static_assert(sizeof(Frame) == 112);
 
-inline constexpr uint64_t kAbortBytes = 4096; // the most bytes of an Abort's text
+inline constexpr uint64_t kAbortBytes = 4096;    // the most bytes of an Abort's text
+inline constexpr uint64_t kTalkBytes = 64 << 10; // and of a message
 
 Tag tagOf(const Label &label);
 /// Of an instruction with calls between shards. Without an operation: of the portions for a step.

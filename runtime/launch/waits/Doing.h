@@ -1,0 +1,59 @@
+// What the issuing thread of a process does beside issuing steps, for those who ask.
+#pragma once
+
+#include "runtime/device/Clock.h"
+#include "runtime/plan/Plan.h"
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pipec::runtime {
+
+class Doing {
+public:
+  struct What {
+    std::string text;     // "saves its state"; of a wait: what does not come: "permit for step 3"
+    plan::Time limit = 0; // picoseconds that it may last; 0: no limit
+    bool waits = false;   // for the controller
+    bool patient = false; // Wait::patient
+    int64_t since = 0;    // nanoseconds of CLOCK_MONOTONIC
+  };
+
+  /// As long as this lives the thread does it. One within another: the last counts.
+  class While {
+  public:
+    ~While() {
+      std::lock_guard lock(doing.mutex);
+      doing.stack.pop_back();
+    }
+    While(const While &) = delete;
+
+  private:
+    friend class Doing;
+    While(Doing &doing, What what) : doing(doing) {
+      what.since = Clock::monotonic();
+      std::lock_guard lock(doing.mutex);
+      doing.stack.push_back(std::move(what));
+    }
+    Doing &doing;
+  };
+
+  [[nodiscard]] While does(std::string text, plan::Time limit) { return {*this, {std::move(text), limit}}; }
+  [[nodiscard]] While awaits(std::string text, bool patient = false) {
+    return {*this, {.text = std::move(text), .waits = true, .patient = patient}};
+  }
+
+  /// From any thread.
+  std::optional<What> look() const {
+    std::lock_guard lock(mutex);
+    return stack.empty() ? std::nullopt : std::optional(stack.back());
+  }
+
+private:
+  mutable std::mutex mutex; // over the stack
+  std::vector<What> stack;
+};
+
+} // namespace pipec::runtime
