@@ -1,5 +1,5 @@
 // What a rank runs on: a kind of device with the transport and the stage that belong to it. A process has one backend.
-// Launch, reports and the watchdog know this interface alone. The classes of one kind are named only where the backend
+// Launch and reports know this interface alone. The classes of one kind are named only where the backend
 // is made: for the host in HostBackend.cpp, for GPUs in CudaBackend.cpp.
 #pragma once
 
@@ -72,8 +72,8 @@ public:
 
   // On the thread of the io_context.
 
-  /// What the rank's instructions wait for.
-  virtual std::vector<Wait> waits() = 0;
+  /// What the rank's instructions wait for; of waits that are up to the rank itself those that are longer than `limit`.
+  virtual std::vector<Wait> waits(plan::Time limit) = 0;
   /// The computation that the device is in, as far as that is known.
   virtual std::optional<Pass> pass() = 0;
   /// Sends a message, as BackendContext::heard hears it, over the connection with a process; false: there is none.

@@ -95,7 +95,7 @@ public:
       transport->rest();
   }
   std::string head(QueueId) const override { return gpu.head(); }
-  std::vector<Wait> waits() override {
+  std::vector<Wait> waits(plan::Time) override {
     return gpu.waits([this](const plan::Operation &operation) { return othersIn(operation); });
   }
   std::optional<Pass> pass() override { return gpu.pass(); }

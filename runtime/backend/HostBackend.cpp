@@ -72,7 +72,7 @@ public:
 
   void rest() override { sockets->rest(); }
   std::string head(QueueId queue) const override { return host.describeHead(queue); }
-  std::vector<Wait> waits() override { return started ? sockets->waits() : std::vector<Wait>(); }
+  std::vector<Wait> waits(plan::Time limit) override { return started ? sockets->waits(limit) : std::vector<Wait>(); }
   std::optional<Pass> pass() override { return started ? host.pass() : std::nullopt; }
   bool say(int32_t process, uint32_t kind, std::shared_ptr<const std::vector<uint8_t>> bytes) override {
     return started && sockets->say(process, kind, std::move(bytes));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,9 +10,9 @@ namespace pipec::runtime {
 
 /// Something that a process waits for.
 struct Wait {
-  /// Said once the wait has lasted too long; "within 5 s" follows: "rank 1: recv F stage 1 microbatch 0 from rank 0:
-  /// rank 0 did not come to it".
-  std::string late;
+  /// What is said once the wait has lasted too long; "within 5 s" follows: "rank 1: recv F stage 1 microbatch 0 from
+  /// rank 0: rank 0 did not come to it". To call at once: what it speaks of goes on.
+  std::function<std::string()> late;
   /// The processes that it is up to: world ranks, or kController. Empty: this process alone.
   std::vector<int32_t> whom = {};
   int64_t since = 0; // nanoseconds of CLOCK_MONOTONIC

@@ -182,7 +182,10 @@ std::vector<Wait> Controller::waits() const {
   for (size_t rank = 0; awaited && !failing() && rank < members.size(); ++rank)
     if (const Member &member = members[rank]; !awaited->done(member) && !member.gone)
       all.push_back(
-          {fmt::format("{} did not {}", owner.title(int32_t(rank)), awaited->what), {int32_t(rank)}, awaited->since});
+          {.late = [this, rank,
+                    what = awaited->what] { return fmt::format("{} did not {}", owner.title(int32_t(rank)), what); },
+           .whom = {int32_t(rank)},
+           .since = awaited->since});
   return all;
 }
 

@@ -7,6 +7,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <fmt/format.h>
 #include <mutex>
 #include <optional>
 #include <variant>
@@ -27,7 +28,7 @@ public:
   /// Waits for the next message. If it is another one, the failure is raised. None if the run has failed. `patient`:
   /// it may take as long as the whole run.
   template <typename T> std::optional<T> expect(bool patient = false) {
-    const Doing::While awaits = doing.awaits(std::string(T::kind.name), patient);
+    const Doing::While awaits = doing.awaits(fmt::format("message \"{}\"", T::kind.name), patient);
     std::optional<Mail> mail = take();
     if (mail && std::holds_alternative<T>(*mail))
       return std::get<T>(std::move(*mail));

@@ -206,9 +206,11 @@ void Worker::leave() {
 std::vector<Wait> Worker::waits() {
   if (failure.raised())
     return {};
-  std::vector<Wait> all = backend->waits();
+  std::vector<Wait> all = backend->waits(options.deadline);
   if (const std::optional<Doing::What> what = doing.look(); what && what->waits)
-    all.push_back({fmt::format("{}: no {} came from {}", identity.name(), what->text, setup.leader),
+    all.push_back({[this, text = what->text] {
+                     return fmt::format("{}: no {} came from {}", identity.name(), text, setup.leader);
+                   },
                    {kController},
                    what->since,
                    what->patient});

@@ -38,7 +38,7 @@ public:
 
   // A peer that dies, closes its connection or stays silent on the network (3 s) raises the rank's Failure, with a
   // message that names rank, instruction and peer. Nothing is retried. A peer that lives but does not come in time is
-  // found by launch's watchdog. NCCL: ncclCommGetAsyncError, then ncclCommAbort.
+  // found by launch (launch/waits). NCCL: ncclCommGetAsyncError, then ncclCommAbort.
 };
 
 } // namespace pipec::runtime

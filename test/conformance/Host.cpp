@@ -54,7 +54,7 @@ public:
             HostTransport::Options{
                 .pace = Pace::Real, .processes = plan.world(), .groups = plan.groups, .shards = &group})),
         watch(*io, {world, plan.world(), ""}, deadline,
-              {[this] { return this->sockets->waits(); },
+              {[this, deadline] { return this->sockets->waits(deadline); },
                [this](const std::string &why) { broken.raise(Status::run(why)); },
                {},
                {}}) {

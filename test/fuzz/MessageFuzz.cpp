@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 2)
     return 0;
   const std::span<const uint8_t> bytes(data + 2, size - 2);
-  switch (data[1] % 4) {
+  switch (data[1] % 5) {
   case 0:
     hear<ToController>(data[0], bytes);
     break;
@@ -50,8 +50,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   case 2:
     hear<ToRun>(data[0], bytes);
     break;
-  default:
+  case 3:
     hear<ToClient>(data[0], bytes);
+    break;
+  default:
+    hear<ToPeer>(data[0], bytes);
   }
   return 0;
 }

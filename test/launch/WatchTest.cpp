@@ -66,7 +66,7 @@ private:
   std::vector<Wait> waits(int32_t p) {
     if (at(p).whom.empty())
       return {};
-    return {{title(p) + ": recv: " + title(at(p).whom[0]) + " did not come to it", at(p).whom,
+    return {{[this, p] { return title(p) + ": recv: " + title(at(p).whom[0]) + " did not come to it"; }, at(p).whom,
              Clock::monotonic() - kHour, at(p).patient}};
   }
   bool send(int32_t from, int32_t to, const Encoded &message) {

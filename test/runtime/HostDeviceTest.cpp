@@ -141,13 +141,14 @@ TEST_F(HostDeviceTest, SaysWhatItWaitsForAndDoes) {
   submit(0, 3);
   device.wait(2, 0, 1);
   submit(2, 5);
-  EXPECT_TRUE(device.waits().empty());
+  EXPECT_TRUE(device.waits(0).empty());
   EXPECT_FALSE(device.head(2));
-  const std::vector<Wait> waits = device.waits();
+  const std::vector<Wait> waits = device.waits(0);
   ASSERT_EQ(waits.size(), 1u);
-  EXPECT_NE(waits[0].late.find("microbatch 5 waits for \"rank 0: F stage 0 microbatch 3\""), std::string::npos)
-      << waits[0].late;
+  EXPECT_NE(waits[0].late().find("microbatch 5 waits for \"rank 0: F stage 0 microbatch 3\""), std::string::npos)
+      << waits[0].late();
   EXPECT_TRUE(waits[0].whom.empty());
+  EXPECT_TRUE(device.waits(3'600'000'000'000'000).empty());
   const std::optional<Pass> pass = device.pass();
   ASSERT_TRUE(pass);
   EXPECT_EQ(pass->what, "computes F stage 0 microbatch 3");
@@ -269,9 +270,9 @@ TEST_F(HostDeviceTest, SaysWhereAStepStands) {
   ASSERT_TRUE(device.synchronize(0, 1));
   EXPECT_EQ(device.describeHead(0), "rank 0: F stage 0 microbatch 1");
   std::vector<Wait> waits;
-  while ((waits = device.waits()).empty())
+  while ((waits = device.waits(0)).empty())
     std::this_thread::yield();
-  EXPECT_EQ(waits[0].late, "rank 0: F stage 0 microbatch 1 waits for queue 2, which did not end");
+  EXPECT_EQ(waits[0].late(), "rank 0: F stage 0 microbatch 1 waits for queue 2, which did not end");
 }
 
 // Word of a higher queue's head may be under way: a lower one's work is held for a quarter of its time, at most 2 ms.

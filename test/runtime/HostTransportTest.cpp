@@ -22,7 +22,7 @@ struct Rank {
        HostTransport::Options options, plan::Time deadline)
       : program(program), io(std::move(own)), device(program, clock, failure, true),
         watch(*io, {program.rank, 2, ""}, deadline,
-              {[this] { return transport->waits(); },
+              {[this, deadline] { return transport->waits(deadline); },
                [this](const std::string &why) { failure.raise(Status::run(why)); },
                {},
                {}}) {
@@ -358,7 +358,7 @@ TEST(HostTransport, AnAllReduceThatNobodyNamesIsOverdueAtTwiceTheDeadline) {
   transport.start();
   const std::string expected = "rank 0: all_reduce: not all ranks came to it";
   std::vector<Wait> waits;
-  for (; waits.empty() || waits[0].late != expected; waits = transport.waits()) // first it names the neighbour
+  for (; waits.empty() || waits[0].late() != expected; waits = transport.waits(0)) // first it names the neighbour
     io.poll();
   EXPECT_EQ(waits[0].whom, std::vector<int32_t>{2}); // who knows whom that one waits for
 }
@@ -390,8 +390,8 @@ TEST(HostTransportOfOne, ARunThatLagsIsNotOverdue) {
   transport.start();
   while (there.available() == 0)
     io.poll();
-  for (const Wait &wait : transport.waits())
-    EXPECT_LT((Clock::monotonic() - wait.since) * 1000, kHour / 2) << wait.late;
+  for (const Wait &wait : transport.waits(kHour / 60))
+    EXPECT_LT((Clock::monotonic() - wait.since) * 1000, kHour / 2) << wait.late();
 }
 
 INSTANTIATE_TEST_SUITE_P(Paces, HostTransportTest, testing::Values(Pace::Carry, Pace::Naive),

@@ -25,7 +25,9 @@ REPORT = {"steps": [], "own": [], "lateness": [0, 0], "permit_waits": [0, 0], "j
 RIGHT = {"listening": {"address": "127.0.0.1", "port": 1}, "offer": {"offer": None}, "ready": {}, "progress": {"step": 1}, "saved": SAVED,
          "prepared": {"program": 1, "code": 0, "message": ""}, "measured": {"round": 1, "samples": [], "steps": []},
          "paced": {"solo": 1, "filled": 1}, "waits": {}, "report": REPORT, "failed": {"message": ""}, "put": {"key": "a", "text": "b"},
-         "finishes": {"step": 1}, "clock": {}, "swap": {"variant": "0"}, "stop": {"why": "stop"}}
+         "finishes": {"step": 1}, "clock": {}, "swap": {"variant": "0"}, "stop": {"why": "stop"},
+         "asks": {"origin": 1, "number": 1, "of": 0},
+         "does": {"origin": 0, "number": 1, "process": 1, "what": "saves its state", "lasts": 1, "limit": 2, "whom": [0]}}
 
 # To the controller: bytes, and what it says of them.
 MESSAGES = [
@@ -45,6 +47,7 @@ FRAMES = [
     ([frame(77)], "it sent a frame of unknown kind 77"),
     ([frame(4, tag=(0, 0, 1 << 40, 0, 0, 0))], "it is no neighbour in the ring of the all_reduce"),
     ([frame(3, 5000)], "it sent a frame of unknown kind 3"),  # a reason of more than 4 KiB
+    ([frame(10, 70000)], "it sent a frame of unknown kind 10"),  # a message of more than 64 KiB
     ([frame(1, tag=(9, 9, 9, 9, 9, 9))] * 2, "it posted two receives at once|9"),
 ]
 

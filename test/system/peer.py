@@ -13,7 +13,7 @@ from support import HANG
 # In the order of runtime/launch/Messages.h: a message's header has the place of its kind.
 KINDS = """listening offer ready progress saved prepared measured paced waits report failed put finishes clock table offers start
 permit prepare drop measure decision layers rest finish end text swapped swap stop load load_for adapt status plan done
-refused alive""".split()
+refused alive asks does""".split()
 
 
 def cbor(value):

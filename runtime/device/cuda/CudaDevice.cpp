@@ -350,15 +350,17 @@ std::vector<Wait> CudaDevice::waits(const std::function<std::vector<int32_t>(con
   constexpr int64_t kPatience = 500'000'000; // nanoseconds
   std::lock_guard lock(mutex);
   lookInside(Clock::monotonic());
+  const auto wait = [](std::string late, std::vector<int32_t> whom, int64_t from) {
+    return std::vector<Wait>{{[late = std::move(late)] { return late; }, std::move(whom), from, false}};
+  };
   if (seen.name)
-    return {{.late = fmt::format("{}: {} did not return", plan::nameOf(layout.place), seen.name), .since = seenSince}};
+    return wait(fmt::format("{}: {} did not return", plan::nameOf(layout.place), seen.name), {}, seenSince);
   if (since == 0)
     return {};
   // Who waits says what for soon, unless the driver keeps it.
   if (!stuckIn)
-    return {
-        {.late = plan::nameOf(layout.place) + ": what was issued on the GPU did not end", .since = since + kPatience}};
-  return {{.late = stuck + " did not end", .whom = others(*stuckIn), .since = since}};
+    return wait(plan::nameOf(layout.place) + ": what was issued on the GPU did not end", {}, since + kPatience);
+  return wait(stuck + " did not end", others(*stuckIn), since);
 }
 
 std::optional<Pass> CudaDevice::pass() {

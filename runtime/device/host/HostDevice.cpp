@@ -334,21 +334,22 @@ void HostDevice::runQueues() {
   }
 }
 
-std::vector<runtime::Wait> HostDevice::waits() const {
+std::vector<runtime::Wait> HostDevice::waits(Time limit) const {
   std::vector<runtime::Wait> all;
   const int64_t real = Clock::monotonic();
   const Time now = clock.now();
   for (const auto &queue : queues) {
     const Time since = queue->waitingSince();
-    const std::optional<HostQueue::Known> head = since < 0 ? std::nullopt : queue->look();
+    if (since < 0 || now - since < limit)
+      continue;
+    const std::optional<HostQueue::Known> head = queue->look();
     if (!head || !head->waitsFor)
       continue;
-    std::string blocker = describeHead(*head->waitsFor);
-    all.push_back({.late = fmt::format("{} waits for {}, which did not end",
-                                       plan::describe(layout.place, *head->operation, head->microbatch),
-                                       blocker.empty() ? fmt::format("queue {}", *head->waitsFor)
-                                                       : fmt::format("\"{}\"", blocker)),
-                   .since = real - (now - since) / 1000});
+    const std::string blocker = describeHead(*head->waitsFor);
+    const std::string late = fmt::format(
+        "{} waits for {}, which did not end", plan::describe(layout.place, *head->operation, head->microbatch),
+        blocker.empty() ? fmt::format("queue {}", *head->waitsFor) : fmt::format("\"{}\"", blocker));
+    all.push_back({.late = [late] { return late; }, .since = real - (now - since) / 1000});
   }
   return all;
 }

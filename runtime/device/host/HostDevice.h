@@ -108,8 +108,9 @@ public:
 
   // For messages.
 
-  /// What each queue waits for: "rank 1: F stage 1 microbatch 0 waits for recv …, which did not end".
-  std::vector<runtime::Wait> waits() const;
+  /// What queues have waited for longer than `limit`: "rank 1: F stage 1 microbatch 0 waits for recv …, which did not
+  /// end".
+  std::vector<runtime::Wait> waits(Time limit) const;
   /// The computation that a device queue is in. Its time counts from when it was first seen here. From one thread.
   std::optional<Pass> pass();
   /// The instruction at the head of a queue, as plan::describe says it; empty if there is none.

@@ -1,5 +1,7 @@
 #include "runtime/launch/waits/Inquiry.h"
 
+#include <algorithm>
+
 namespace pipec::runtime {
 
 void Inquiry::begin(const std::vector<int32_t> &whom, int64_t now) {
@@ -41,7 +43,10 @@ void Inquiry::hear(int32_t, const messages::Does &does, int64_t now) {
   }
   if (does.number != number || asked.empty() || !is(does.process))
     return;
-  answers.emplace(does.process, does);
+  constexpr int64_t kMost = INT64_MAX / 4; // who lies breaks no sums
+  messages::Does &answer = answers.emplace(does.process, does).first->second;
+  answer.lasts = std::clamp<int64_t>(answer.lasts, 0, kMost);
+  answer.limit = std::clamp<int64_t>(answer.limit, 0, kMost);
   for (const int32_t each : does.whom)
     if (each != self && is(each))
       asked.try_emplace(each, now);

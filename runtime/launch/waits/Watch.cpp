@@ -83,9 +83,9 @@ std::string Watch::textOf(const messages::Does &does) const {
   return fmt::format("{} {} ({} s so far)", owner.title(does.process), does.what, does.lasts / kSecond);
 }
 
-/// Each thing once, and again now and then.
+/// That somebody computes, or saves, once, and again now and then.
 void Watch::say(const messages::Does &does, int64_t now) {
-  const std::string what = owner.title(does.process) + does.what;
+  const std::string what = owner.title(does.process) + does.what.substr(0, does.what.find(' '));
   if (what == said && now - saidAt < kReminder)
     return;
   spdlog::warn("{} waits: {}", self.name, textOf(does));
@@ -97,7 +97,7 @@ void Watch::judge(const Wait &over, const std::vector<Wait> &waits) {
   const int64_t now = Clock::monotonic();
   const auto end = [&](const std::string &why) {
     resting = true;
-    owner.late(fmt::format("{} within {:g} s{}{}", over.late, double(deadline) / double(kSecond),
+    owner.late(fmt::format("{} within {:g} s{}{}", over.late(), double(deadline) / double(kSecond),
                            why.empty() ? "" : ": ", why));
   };
   if (!owner.send)

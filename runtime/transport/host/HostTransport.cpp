@@ -188,7 +188,7 @@ void HostTransport::match(Peer &peer) {
   stream.start = std::max(paced.begin(std::max(stream.ready, peer.credit->start)), peer.linkFree);
   simulate::Scenario::Passage through = passage(stream);
   if (through.lost)
-    return; // the scenario loses the transfer: both ends wait until the watchdog ends the run
+    return; // the scenario loses the transfer: both ends wait until that has lasted too long
   stream.end = peer.linkFree = through.end;
   stream.arrival = through.arrival;
   peer.credit.reset();

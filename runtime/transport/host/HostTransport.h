@@ -72,8 +72,9 @@ public:
 
   // On the thread of the io_context.
 
-  /// What all queues of the device wait for: "rank 1: recv … from rank 0: rank 0 did not come to it".
-  std::vector<Wait> waits() const;
+  /// What all queues of the device wait for: "rank 1: recv … from rank 0: rank 0 did not come to it". Of what is up to
+  /// this rank itself what is longer than `limit`. The transport outlives the waits.
+  std::vector<Wait> waits(Time limit) const;
   /// Sends a message (HeardOfPeer) to a process; false: there is no connection with it.
   bool say(int32_t process, uint32_t kind, std::shared_ptr<const std::vector<uint8_t>> bytes);
 
@@ -182,7 +183,7 @@ private:
 
   bool matches(const Stream &stream, int32_t peer, const wire::Frame &frame);
   std::string where(int32_t peer) const;
-  std::string missingFrom(const Stream &stream, std::vector<int32_t> &whom) const;
+  int32_t missingFrom(const Stream &stream, std::vector<int32_t> &whom) const;
   void armCut(int32_t peer);
   void cancelTimers();
   void stop();

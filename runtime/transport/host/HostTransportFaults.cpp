@@ -57,16 +57,14 @@ void HostTransport::onLost(int32_t rank, const std::string &text) {
   failure.raise(Status::run(fmt::format("{}: lost {}: {}", where(rank), nameOf(rank), text)));
 }
 
-/// What a stream lacks, and to whom that is up. In a collective a process only knows whether its neighbours have come.
-/// If they have, a rank further back is missing, for which the neighbour before this one waits too.
-std::string HostTransport::missingFrom(const Stream &stream, std::vector<int32_t> &whom) const {
-  constexpr const char *kNotCome = " did not come to it";
-  if (!stream.isCollective()) {
-    whom = {peerOf(stream)};
-    return nameOf(peerOf(stream)) + kNotCome;
-  }
+/// The process that a stream lacks; -1: not all have come, and it is not known who. `whom`: those to ask. In a
+/// collective a process only knows whether its neighbours have come. If they have, a rank further back is missing, for
+/// which the neighbour before this one waits too.
+int32_t HostTransport::missingFrom(const Stream &stream, std::vector<int32_t> &whom) const {
   int32_t missing = -1;
-  if (stream.isOfLayers()) {
+  if (!stream.isCollective()) {
+    missing = peerOf(stream);
+  } else if (stream.isOfLayers()) {
     const BlockExchange &exchange = replicas.at(stream.group()).exchange;
     missing = exchange.missing();
     whom = {exchange.before()};
@@ -77,31 +75,38 @@ std::string HostTransport::missingFrom(const Stream &stream, std::vector<int32_t
     missing = reduction.ring.heard() ? -1 : reduction.before();
     whom = {reduction.before()};
   }
-  if (missing < 0 || stream.state != State::Meeting)
-    return "not all ranks came to it";
-  whom = {missing};
-  return nameOf(missing) + kNotCome;
+  if (stream.isCollective() && stream.state != State::Meeting)
+    return -1;
+  if (missing >= 0)
+    whom = {missing};
+  return missing;
 }
 
-std::vector<Wait> HostTransport::waits() const {
-  if (options.shards && options.shards->open()) // all else may wait for that
-    return {options.shards->wait()};
+std::vector<Wait> HostTransport::waits(Time limit) const {
   std::vector<Wait> all;
+  if (options.shards && options.shards->open()) { // all else may wait for that
+    all.push_back(options.shards->wait());
+    return all;
+  }
   const int64_t real = runtime::Clock::monotonic();
   const Time now = clock.now();
-  for (const auto &stream : streams) {
-    if (stream->state != State::Meeting && stream->state != State::Wire)
+  for (const auto &each : streams) {
+    const Stream &stream = *each;
+    if (stream.state != State::Meeting && stream.state != State::Wire)
       continue;
     // The wire's deadline may be long past where a machine cannot keep up with what it emulates: that is nobody's
     // absence.
-    const Time since = stream->state == State::Meeting ? stream->since : std::max(stream->since, stream->end);
+    const Time since = stream.state == State::Meeting ? stream.since : std::max(stream.since, stream.end);
     Wait &wait = all.emplace_back();
-    const std::string missing = missingFrom(*stream, wait.whom);
-    wait.late = fmt::format("{}: {}", device.describeHead(stream->queue), missing);
+    const int32_t missing = missingFrom(stream, wait.whom);
+    wait.late = [this, &stream, missing] {
+      return fmt::format("{}: {}", device.describeHead(stream.queue),
+                         missing < 0 ? "not all ranks came to it" : nameOf(missing) + " did not come to it");
+    };
     wait.since = real - (now - since) / 1000;
   }
   if (!summing()) // during a collective, the rank's other queues may wait for it
-    for (Wait &wait : device.waits())
+    for (Wait &wait : device.waits(limit))
       all.push_back(std::move(wait));
   return all;
 }

@@ -327,7 +327,7 @@ std::string ShardExchange::waiting() const {
 }
 
 Wait ShardExchange::wait() const {
-  Wait wait{.late = waiting(), .since = since};
+  Wait wait{.late = [this] { return waiting(); }, .since = since};
   for (int32_t s = 0; s < place.shards; ++s)
     if (s != place.shard && !peers[size_t(s)].whole)
       wait.whom.push_back(processOf(s));

@@ -105,7 +105,8 @@ class Run:
         checkpoint: a folder. every: steps from one to the next (0: only at the end). resume: goes on from what is there, if
             anything is. overwrite: begins anew.
         control: a socket for `piperun --control`. adapt: "on", "observe" or "profile". trace: a file, written as trace.RANK.json.
-        deadline, idle: seconds that one rank may wait for another within a step, and else.
+        deadline, idle: seconds that a pass or a transfer may last while others wait for it; and the first step, saving, loading
+            and the time between two steps.
         secret: the job's; None: PIPEC_SECRET's, or a random one that the ranks share by their process group or torchrun's store.
         check: when R's output is compared with F's, and the batches of the first stage's rank with those of the last one's:
             "first" (in two steps, at the beginning and behind each swap), "always" or "never"; the same on all ranks.
