@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-from runs import HANG, HERE, FolderTest, free_port
+from runs import HANG, HERE, FolderTest, Program, free_port
 
 import pipec
 import pipec.profile
@@ -59,19 +59,24 @@ class ProfileTest(FolderTest):
         path.write_text(text, encoding="utf-8")
         return path
 
-    def launch(self, world, *arguments):
-        """What each of `world` processes has printed; they end with 0."""
+    def launch(self, world, start):
+        """start(rank, its environment) starts each of `world` processes; they end with 0."""
         places = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(world),
                   "PIPEC_SECRET": "of the test", "OMP_NUM_THREADS": "1"}
-        processes = [subprocess.Popen([sys.executable, *map(str, arguments)], stdout=subprocess.PIPE, text=True,
-                                      env={**os.environ, **places, "RANK": str(rank), "LOCAL_RANK": str(rank)})
-                     for rank in range(world)]
+        processes = [start(rank, {**places, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(world)]
         for process in processes:
-            for last in (process.stdout.close, process.wait, process.kill):
+            for last in (process.wait, process.kill):
                 self.addCleanup(last)
-        said = [process.communicate(timeout=HANG)[0] for process in processes]
-        self.assertEqual([process.returncode for process in processes], [0] * world)
-        return said
+        self.assertEqual([process.wait(timeout=HANG) for process in processes], [0] * world)
+
+    def held(self, world, model, plans):
+        """[of each rank: [what holds.py says of each plan]]."""
+        files = [open(self.folder / f"held-{rank}", "w") for rank in range(world)]
+        command = [sys.executable, HERE / "holds.py", model, 2, *plans]
+        self.launch(world, lambda rank, environment: Program(command, env=environment, stdout=files[rank]))
+        for file in files:
+            file.close()
+        return [[json.loads(line) for line in pathlib.Path(file.name).read_text(encoding="utf-8").splitlines()] for file in files]
 
     def profile(self, *arguments, code=0):
         """Its standard output and error."""
@@ -133,7 +138,9 @@ class ProfileTest(FolderTest):
             self.assertEqual(plan.stages(0)[0].output_bytes, boundary)
 
     def test_ranks_measure_their_links(self):
-        self.launch(3, "-m", "pipec.profile", self.file(TRANSFORMER), "--repeat", 2, "-o", self.spec)
+        command = [sys.executable, "-m", "pipec.profile", self.file(TRANSFORMER), "--repeat", "2", "-o", self.spec]
+        self.launch(3, lambda rank, environment: subprocess.Popen(command, env={**os.environ, **environment},
+                                                                  stdout=subprocess.DEVNULL))
         text = self.spec.read_text(encoding="utf-8")
         self.assertEqual(re.findall(r"from: (\d), to: (\d), latency: [\d.]+us, bandwidth: [\d.]+GB/s", text),
                          [("0", "1"), ("1", "0"), ("1", "2"), ("2", "1")])
@@ -207,8 +214,7 @@ class ProfileTest(FolderTest):
                 stages = 4 if changes["schedule"].startswith("v") else 2
                 plans.append(self.folder / f"{number}.pipe")
                 pipec.compile(self.spec, set={**changes, "pipeline.cut": [8 // stages] * stages}).save(plans[-1])
-            said = self.launch(2, HERE / "holds.py", model, 2, *plans)
-            said = [[json.loads(line) for line in each.splitlines()] for each in said]
+            said = self.held(2, model, plans)
             for number, changes in enumerate(cases):
                 for rank in range(2):
                     with self.subTest(model=model, rank=rank, **changes):
@@ -228,8 +234,7 @@ class ProfileTest(FolderTest):
             plans.append(self.folder / f"{number}.pipe")
             plan.save(plans[-1])
             certified.append(max(plan.report()["peak_activation_bytes"]))
-        said = self.launch(4, HERE / "holds.py", model, 2, *plans)
-        peaks = [max(json.loads(each.splitlines()[number])["peak"] for each in said) for number in range(2)]
+        peaks = [max(each["peak"] for each in found) for found in zip(*self.held(4, model, plans))]
         self.assertAlmostEqual(peaks[1] / peaks[0] / (certified[1] / certified[0]), 1, delta=0.02)
         self.assertLess(peaks[1] / peaks[0], 0.8)  # six chunks of half a stage in place of four stages
 

@@ -1,7 +1,9 @@
 """What tests of training have in common: specs, and processes that each run a rank of cases (trains.py)."""
 import json
+import multiprocessing
 import os
 import pathlib
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -44,6 +46,43 @@ def cut(schedule, tail=""):
             f"tensors: {{boundary: {BOUNDARY}B}}\nschedule: {schedule}\n{tail}")
 
 
+torch.set_num_threads(1)  # a process that has threads cannot be forked
+
+
+class Program(multiprocessing.get_context("fork").Process):
+    """A Python program in a process of its own, which is forked off this one: to import PyTorch and to make a first optimizer
+    takes a process four seconds. Used as a subprocess.Popen, whose first word is Python."""
+
+    def __init__(self, command, env, stdout, stderr=None, stdin=None):
+        super().__init__()
+        self.command, self.environment, self.files = [*map(str, command[1:])], env, (stdin, stdout, stderr)
+        threads = os.listdir("/proc/self/task")
+        assert len(threads) == 1, f"{len(threads)} threads, of which a forked process has one"
+        self.start()
+
+    def run(self):
+        for descriptor, file in enumerate(self.files):
+            if file:
+                os.dup2(file.fileno(), descriptor)
+        os.environ.update(self.environment)
+        sys.stdin, sys.argv = open(0, encoding="utf-8", closefd=False), self.command
+        torch.manual_seed(0)  # whatever this process has drawn
+        runpy.run_path(self.command[0], run_name="__main__")
+
+    def wait(self, timeout=None):
+        self.join(timeout)
+        if self.exitcode is None:
+            raise subprocess.TimeoutExpired(self.command, timeout)
+        return self.exitcode
+
+    @property
+    def returncode(self):
+        return self.exitcode
+
+    def send_signal(self, signal):
+        os.kill(self.pid, signal)
+
+
 class FolderTest(unittest.TestCase):
     """A test with a folder of its own."""
     maxDiff = None
@@ -56,9 +95,9 @@ class FolderTest(unittest.TestCase):
 
 class RunsTest(FolderTest):
     """A test that starts processes, each with one rank of every case, and reads what they say. program: which reads
-    cases as JSON, and says a line of each."""
+    cases as JSON, and says a line of each. forks: processes are forked off this one, which has no threads then."""
 
-    program = "trains.py"
+    program, forks = "trains.py", True
 
     def setUp(self):
         super().setUp()
@@ -82,14 +121,14 @@ class RunsTest(FolderTest):
                  "SLURM_JOB_ID": port, "SLURM_STEP_ID": "0", "SLURM_JOB_NODELIST": "localhost"} for rank in range(world)]
 
     def begin(self, world, cases, launcher="torchrun"):
-        processes = []
+        processes, path = [], self.folder / f"cases-{len(self.files)}"
+        path.write_text(json.dumps(cases), encoding="utf-8")
         for rank, place in enumerate(self.places(launcher, world)):
-            environment = {**os.environ, **place, "PIPEC_SECRET": "of the test", "OMP_NUM_THREADS": "1"}
             files = [open(self.folder / f"said-{len(self.files)}-{rank}{name}", "w+") for name in (".out", ".err")]
-            process = subprocess.Popen([sys.executable, HERE / self.program], env=environment, stdin=subprocess.PIPE,
-                                       stdout=files[0], stderr=files[1], text=True)
-            process.stdin.write(json.dumps(cases))
-            process.stdin.close()
+            place["PIPEC_SECRET"] = "of the test"
+            with open(path, encoding="utf-8") as said:
+                process = (Program if self.forks else subprocess.Popen)(
+                    [sys.executable, HERE / self.program], env={**os.environ, **place}, stdin=said, stdout=files[0], stderr=files[1])
             processes.append(process)
             self.files[process] = files
             for last in (*(file.close for file in files), process.wait, process.kill):

@@ -12,7 +12,7 @@ import unittest
 
 import models
 import torch
-from runs import BOUNDARY, HANG, ROWS, SOAK, RunsTest, cut, spec
+from runs import BOUNDARY, HANG, ROWS, SOAK, Program, RunsTest, cut, spec
 
 import pipec
 import pipec.torch
@@ -476,12 +476,17 @@ class TrainTest(RunsTest):
         self.assertLess(after["kilobytes"], before["kilobytes"] + 2048)
 
     def test_an_older_pytorch_is_refused(self):
+        # pipec.torch is imported anew, in processes that have PyTorch already.
+        program = self.folder / "imports.py"
+        program.write_text("import sys, torch\ntorch.__version__ = sys.argv[1]\nfor name in [*sys.modules]:\n"
+                           "    if name.partition('.')[0] == 'pipec':\n        del sys.modules[name]\nimport pipec.torch\n", encoding="utf-8")
         for version, code in (("2.7.1+cpu", 1), ("1.13.1", 1), ("2.8.0a0+git1", 0), ("2.10.0", 0)):
-            done = subprocess.run([sys.executable, "-c", f"import torch; torch.__version__ = {version!r}; import pipec.torch"],
-                                  capture_output=True, text=True, check=False)
-            self.assertEqual(done.returncode, code, done.stderr)
-            said = f"pipec.errors.SpecError: PyTorch is {version}, pipec.torch needs 2.8 or newer"
-            self.assertEqual(done.stderr.splitlines()[-1:], [said] if code else [])
+            with open(self.folder / version, "w+", encoding="utf-8") as said:
+                process = Program([sys.executable, program, version], env={}, stdout=said, stderr=said)
+                self.assertEqual(process.wait(HANG), code, version)
+                said.seek(0)
+                expected = f"pipec.errors.SpecError: PyTorch is {version}, pipec.torch needs 2.8 or newer"
+                self.assertEqual(said.read().splitlines()[-1:], [expected] if code else [])
 
     def test_plans(self):
         with self.assertRaises(pipec.SpecError) as wrong:
