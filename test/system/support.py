@@ -28,6 +28,10 @@ PATIENCE = 300  # the --deadline of a run whose deadline is not what is tested
 
 OK, INPUT, USAGE, CHECK, RUN = range(5)  # exit codes (design, section 7)
 
+# Settings that make the work of an example smaller whose search takes ten seconds. system.docs compiles them as they stand.
+SMALLER = {} if SOAK else {"recompute.yaml": {"pipeline__microbatches": 6},
+                           "data-parallel.yaml": {"pipeline__ranks": 2, "layers[0]__count": 8}}
+
 
 def tool(name, *arguments, **options):
     """Runs a tool to its end; a hang is a failure of its own."""
@@ -42,12 +46,14 @@ def patient(arguments):
 
 
 def until(holds, what):
-    """What holds() returns once that is true."""
-    end = time.monotonic() + HANG
+    """What holds() returns once that is true. It is asked less and less often, ten times a second in the end: to ask a run
+    takes a process."""
+    end, pause = time.monotonic() + HANG, 0.005
     while not (found := holds()):
         if time.monotonic() > end:
             raise AssertionError(f"in {HANG} s it did not come about: {what}")
-        time.sleep(0.005)
+        time.sleep(pause)
+        pause = min(1.3 * pause, 0.1)
     return found
 
 

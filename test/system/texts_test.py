@@ -6,7 +6,7 @@ import re
 import subprocess
 import unittest
 
-from support import SOURCE, tool
+from support import SMALLER, SOURCE, sets, tool
 
 PASSES = ["build-schedule", "insert-communication", "overlap-communication", "allocate-slots", "check-length",
           "check-memory", "check-deadlock", "open-windows"]
@@ -29,7 +29,8 @@ class Texts(unittest.TestCase):
         compared = 0
         for spec in specs:
             with self.subTest(spec=os.path.basename(spec)):
-                designs, programs = (modules(tool("pipec", "compile", spec, f"--emit={kind}").stdout)
+                smaller = sets(SMALLER.get(os.path.basename(spec), {}))
+                designs, programs = (modules(tool("pipec", "compile", spec, *smaller, f"--emit={kind}").stdout)
                                      for kind in ("pipe", "programs"))
                 self.assertEqual(len(designs), len(programs))
                 for text, wanted in zip(designs, programs):
