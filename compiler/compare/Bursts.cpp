@@ -15,7 +15,8 @@ constexpr int64_t kLimits[] = {1'500'000, 2'000'000, 2'500'000, 3'000'000, 5'000
 
 class Bursts {
 public:
-  Bursts(const spec::Spec &spec, const Say &say, std::vector<BurstRow> &rows) : spec(spec), say(say), rows(rows) {}
+  Bursts(const spec::Spec &spec, const std::stop_token &stop, const Say &say, std::vector<BurstRow> &rows)
+      : spec(spec), stop(stop), say(say), rows(rows) {}
 
   void run() {
     const burst::Widths widths = burst::widthsOf(widths::problemOf(spec));
@@ -49,6 +50,8 @@ private:
   }
 
   void add(const std::string &name, const spec::Spec &asked) {
+    if (!rows.empty() && stop.stop_requested())
+      return;
     say(fmt::format("trying {} …", name));
     BurstRow &row = rows.emplace_back();
     row.name = name;
@@ -92,6 +95,7 @@ private:
   }
 
   const spec::Spec &spec;
+  const std::stop_token stop;
   const Say &say;
   std::vector<BurstRow> &rows;
 };
@@ -102,7 +106,7 @@ bool compareBursts(const Source &source, const Say &say, std::vector<BurstRow> &
   std::vector<spec::Spec> specs;
   if (!readSpecs(source.path, source.set, specs, failure))
     return false;
-  Bursts(specs.front(), say, rows).run();
+  Bursts(specs.front(), source.stop, say, rows).run();
   return true;
 }
 

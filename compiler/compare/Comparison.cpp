@@ -21,10 +21,11 @@ bool compileRow(const Source &source, const std::vector<std::string> &over, Row 
   std::vector<std::string> set = source.set;
   set.insert(set.end(), over.begin(), over.end());
   Compiled compiled;
+  compiled.stop = source.stop;
   Failure failure;
   if (!compile(source.path, set, Stage::Plan, compiled, failure, Said::Nothing)) {
     made.wrong = failure.message;
-    return failure.code == Code::Check;
+    return failure.code == Code::Check && !source.stop.stop_requested();
   }
   emit::PlanReport figures;
   if (Status status = figuresOf(compiled, figures); !status.ok()) {
@@ -49,6 +50,8 @@ bool compileRow(const Source &source, const std::vector<std::string> &over, Row 
 std::vector<Row> compareSchedules(const Source &source, const Compiled &checked, const Say &say) {
   std::vector<Row> rows;
   const auto attempt = [&](const std::string &name, const std::vector<std::string> &over) {
+    if (source.stop.stop_requested())
+      return;
     say(fmt::format("trying {} …", name));
     Row made;
     made.name = name;
@@ -86,6 +89,7 @@ bool sweepMemory(const Source &source, schedule::Objective objective, const Say 
   unlimited.push_back(autoFor(objective));
   unlimited.push_back("memory.limit=1048576TiB");
   Compiled compiled, needs;
+  compiled.stop = source.stop;
   if (!compile(source.path, unlimited, Stage::Plan, compiled, failure) ||
       !compile(source.path, unlimited, Stage::Least, needs, failure))
     return false;
@@ -100,6 +104,8 @@ bool sweepMemory(const Source &source, schedule::Objective objective, const Say 
     limits.push_back(limit);
   }
   for (const plan::Bytes limit : limits) {
+    if (source.stop.stop_requested())
+      break;
     say(fmt::format("under {} …", plan::bytesText(limit)));
     std::vector<std::string> over{autoFor(objective), fmt::format("memory.limit={}B", limit)};
     const auto add = [&](std::vector<Row> &rows) {

@@ -5,6 +5,7 @@
 #include "compiler/driver/Compile.h"
 
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace pipec {
 struct Source {
   std::string path;
   std::vector<std::string> set;
-  std::string output = {}; // as in Compiled
+  std::string output = {};   // as in Compiled
+  std::stop_token stop = {}; // asked to stop, a comparison ends with the rows that it has
 };
 
 /// A schedule compiled for the spec, or why it was not.

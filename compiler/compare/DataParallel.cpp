@@ -66,6 +66,7 @@ bool sweepDataParallel(const Source &source, const Say &say, std::vector<PolicyR
   const spec::Spec &spec = specs.front();
   Compiled compiled;
   compiled.encodes = false;
+  compiled.stop = source.stop;
   if (!compile(ofOneReplica(spec), compiled, failure))
     return false;
   const std::vector<int32_t> &layers = compiled.plan.variants.front().cut;
@@ -74,11 +75,15 @@ bool sweepDataParallel(const Source &source, const Say &say, std::vector<PolicyR
   const PolicyExchanges exchanges(spec, problem, compiled.words.front(), cut, context);
   std::vector<PolicyExchange> made;
   for (const schedule::Policy &policy : schedule::policies()) {
+    if (source.stop.stop_requested())
+      break;
     say(fmt::format("trying {} …", policy.name));
     made.push_back(exchanges.published(policy));
   }
-  say("trying auto …");
-  made.push_back(exchanges.searched(Sharding::Any, made));
+  if (!source.stop.stop_requested()) {
+    say("trying auto …");
+    made.push_back(exchanges.searched(Sharding::Any, made));
+  }
   for (const PolicyExchange &each : made)
     rows.push_back(rowOf(each, exchanges));
   std::sort(rows.begin(), rows.end(), [](const PolicyRow &first, const PolicyRow &other) {

@@ -105,6 +105,7 @@ bool searchExactly(const Source &source, int64_t milliseconds, const Say &say, E
   options.objective = made.objective;
   options.start = knownOf(made.rows, space.problems);
   options.milliseconds = milliseconds - int64_t(1000 * seconds());
+  options.stop = source.stop;
   options.said = [&](const schedule::Exact &now, schedule::Time asking) {
     say(fmt::format("{:.1f} s: {} found, {} proven to be needed, asking for {} …", seconds(), plan::timeText(now.time),
                     plan::timeText(now.bound.picoseconds()), plan::timeText(asking)));
@@ -114,6 +115,8 @@ bool searchExactly(const Source &source, int64_t milliseconds, const Say &say, E
   for (size_t i = 0; i != space.problems.size(); ++i)
     problems.push_back({space.problems[i], space.proofs[i]});
   made.found = schedule::exact(problems, options);
+  if (!made.found && source.stop.stop_requested())
+    return true;
   if (!made.found) { // the message of `auto` says which limit would do
     Source automatic = source;
     automatic.set.push_back(autoFor(made.objective));
@@ -121,7 +124,7 @@ bool searchExactly(const Source &source, int64_t milliseconds, const Say &say, E
     return compile(automatic.path, automatic.set, Stage::Plan, space, failure);
   }
   made.order = orderOf(made.found->words);
-  Row own = rowOf(source, made.order);
+  Row own = rowOf({source.path, source.set, source.output}, made.order); // of an order that is known: to its end
   made.seconds = seconds();
   if (own.wrong.empty())
     made.planned = timeOf(own.certificate, made.objective);

@@ -29,6 +29,7 @@ struct Attempts {
   Made &made;
   MLIRContext &context;
   CompileOnce compileOnce;
+  const std::stop_token stop;
   const spec::Spec searched = choice.spec;
   const int64_t forwards = forwardsOf(searched);
   bool internal = false;
@@ -36,6 +37,8 @@ struct Attempts {
   schedule::Time words = 0; // the shortest, if they waited for no buffer
 
   Code attempt(const Choice &trial) {
+    if (found && stop.stop_requested())
+      return Code::Ok; // with the best so far
     ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
     Made other;
     const Code code = compileOnce(trial, other, internal);
@@ -173,11 +176,13 @@ void compileFromCatalogue(Attempts &attempts) {
   if (attempts.found && attempts.forwards > kMostForwards && !attempts.waits(kQueues))
     return;
   int64_t left = std::max(kTries * kMostForwards / attempts.forwards, kFewTries);
-  for (const CatalogueTime &each : catalogueTimes(attempts.searched, attempts.context)) {
+  for (const CatalogueTime &each : catalogueTimes(attempts.searched, attempts.context, attempts.stop)) {
     const bool promises = hasShards(attempts.searched) || !attempts.found || each.time < timeOf(attempts.made);
     if (!promises || left-- == 0)
       return;
-    Choice named{attempts.searched, {1}, attempts.searched};
+    Choice named{attempts.searched, {}, {}};
+    named.room.buffers = 1;
+    named.searched = attempts.searched;
     named.spec.schedule = {each.name, attempts.searched.schedule.mark, {}};
     attempts.attempt(named);
   }
@@ -185,14 +190,14 @@ void compileFromCatalogue(Attempts &attempts) {
 
 } // namespace
 
-Code compileAuto(Choice &choice, MLIRContext &context, CompileOnce compileOnce, Made &made, bool &internal) {
-  Attempts attempts{choice, made, context, compileOnce};
+Code compileAuto(Choice &choice, MLIRContext &context, const std::stop_token &stop, CompileOnce compileOnce, Made &made,
+                 bool &internal) {
+  Attempts attempts{choice, made, context, compileOnce, stop};
   const Code code = compileWithRoom(attempts);
   if (!attempts.internal && (code == Code::Ok || code == Code::Check)) {
-    compileWithSpare(attempts);
-    compileByOther(attempts);
-    compileFreely(attempts);
-    compileFromCatalogue(attempts);
+    for (const auto compileMore : {compileWithSpare, compileByOther, compileFreely, compileFromCatalogue})
+      if (!stop.stop_requested())
+        compileMore(attempts);
   }
   return attempts.found ? Code::Ok : compileOnce(choice, made, internal);
 }

@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 namespace pipec {
@@ -57,6 +58,8 @@ using CompileOnce = llvm::function_ref<Code(const Choice &, Made &, bool &intern
 /// Compiles several choices and keeps the best, since the search cannot know which that is: it judges words on links
 /// that never queue and with only as many buffers as let them run at all. In the plan transfers may queue, and wait for
 /// a buffer where memory holds no more of them. Leaves in `choice` what the result was made from.
-Code compileAuto(Choice &choice, mlir::MLIRContext &context, CompileOnce compileOnce, Made &made, bool &internal);
+/// Asked to stop, it goes on with the best so far.
+Code compileAuto(Choice &choice, mlir::MLIRContext &context, const std::stop_token &stop, CompileOnce compileOnce,
+                 Made &made, bool &internal);
 
 } // namespace pipec

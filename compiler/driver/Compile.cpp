@@ -10,7 +10,7 @@
 #include "compiler/driver/Diagnostics.h"
 #include "compiler/driver/Files.h"
 #include "compiler/driver/FromSpec.h"
-#include "compiler/driver/HugeHeap.h"
+#include "compiler/driver/Memory.h"
 #include "compiler/driver/Recompute.h"
 #include "compiler/emit/BoundsHold.h"
 #include "compiler/emit/EmitPlan.h"
@@ -33,14 +33,13 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
-#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cassert>
 #include <chrono>
+#include <fmt/format.h>
 #include <memory>
 #include <set>
-#include <unistd.h>
 
 using namespace mlir;
 
@@ -278,43 +277,16 @@ private:
     return compiled.problems.empty() ? stop(Code::Input) : true;
   }
 
-  /// What compiling takes for each stage and microbatch, a little more than the most that was measured: the peak
-  /// resident size of `pipec compile` (/usr/bin/time -f %M) of nine schedules on 64 ranks x 2,048, with each
-  /// communicator, is 630 to 1,020 bytes each, of Hanayo, whose plan does not roll, up to 1,155; of 1F1B on 1,024 ranks
-  /// x 4,096 it is 530.
-  static constexpr size_t kBytesEach = 1200;
-  /// More for rings for any timing: with them seven schedules on 64 ranks x 1,024 are up to 1,720 in all.
-  static constexpr size_t kBytesEachOfRings = 600;
-
-  static size_t bytesEach(const spec::Spec &spec) {
-    return kBytesEach + (spec.rings.value == spec::Rings::Any ? kBytesEachOfRings : 0);
-  }
-
   static void makeRoom(const std::vector<spec::Spec> &specs) {
-    constexpr size_t kLarge = size_t(16) << 20;
-    size_t most = 0;
+    constexpr int64_t kLarge = int64_t(32) << 20;
+    constexpr int64_t kParts = 8; // the heap grows by a part of what there is, else its last growth would not fit
+    int64_t most = 0;
     for (const spec::Spec &spec : specs)
-      most = std::max(most, size_t(spec.stages) * size_t(spec.microbatches.value) * size_t(spec.slices.value) *
-                                bytesEach(spec));
+      most = std::max(most, bytesToCompile({.stages = spec.stages,
+                                            .microbatches = int64_t(spec.microbatches.value) * spec.slices.value,
+                                            .anyRings = spec.rings.value == spec::Rings::Any}));
     if (most > kLarge)
-      growHeap(most);
-  }
-
-  /// What cannot fit into this machine's memory is not begun: the system would end some process in the middle of it.
-  bool fits(const spec::Spec &spec, pipe::PipelineOp pipeline) {
-    constexpr double kGiB = 1 << 30;
-    const int64_t stages = int64_t(pipeline.getPlacement().size());
-    const double need = double(bytesEach(spec)) * double(stages) * double(pipeline.getMicrobatches()) / kGiB;
-    const double have = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE)) / kGiB;
-    if (need <= have)
-      return true;
-    const spec::Mark &mark = spec.microbatches.mark;
-    emitError(
-        FileLineColLoc::get(&context, spec.sources[size_t(mark.source)], unsigned(mark.line), unsigned(mark.column)))
-        << llvm::formatv("compiling {0} stages and {1} microbatches takes about {2:F0} GiB of memory, this machine "
-                         "has {3:F0} GiB: fewer microbatches or stages",
-                         stages, spec.microbatches.value, need, have);
-    return false;
+      growHeap(size_t(std::min(most, memoryHere().bytes / kParts)));
   }
 
   /// `internal` says that the failure is pipec's own, not the variant's.
@@ -326,6 +298,8 @@ private:
                                                        : compileReplicas(spec, made, internal);
     if (code != Code::Ok)
       return code;
+    compiled.isCutShort |= compiled.stop.stop_requested() &&
+                           (spec.schedule.name == "auto" || compiled.choosesCut || compiled.choosesRecompute);
     compiled.text += made.text;
     if (made.programs && spec.jobs.work.empty())
       compiled.text += textOf(*made.programs);
@@ -393,12 +367,16 @@ private:
       if (!each.recomputed.isOpen())
         return settled(each, below, made, internal);
       spec::Spec own = each;
-      return compileRecompute(own, context, settled, below, /*ofMany=*/true, made, internal);
+      return compileRecompute(own, context, compiled.stop, settled, below, /*ofMany=*/true, made, internal);
     };
-    if (spec.layers && spec.layers->choosesCut && !spec.layers->cut)
-      code = compileCut(spec, context, ofCut, made, internal);
-    if (code == Code::Ok && spec.recomputed.isOpen())
+    if (spec.layers && spec.layers->choosesCut && !spec.layers->cut) {
+      say(spec, "choosing the cut");
+      code = compileCut(spec, context, compiled.stop, ofCut, made, internal);
+    }
+    if (code == Code::Ok && spec.recomputed.isOpen()) {
+      say(spec, "choosing the stages to recompute");
       code = chooseRecompute(spec, settled, made, internal);
+    }
     choice.spec = spec;
     // Where less than a plan is asked for, only a search must have made one: it says what to go on with.
     if (code == Code::Ok && (until == Stage::Plan ? made.variant.programs.empty() : searches(choice.spec)))
@@ -444,8 +422,8 @@ private:
   Code chooseRecompute(spec::Spec &spec, CompileSpec compile, Made &made, bool &internal) {
     const bool found = !made.variant.programs.empty();
     Made other;
-    const Code code =
-        compileRecompute(spec, context, compile, found ? timeOf(made) : 0, /*ofMany=*/false, other, internal);
+    const Code code = compileRecompute(spec, context, compiled.stop, compile, found ? timeOf(made) : 0,
+                                       /*ofMany=*/false, other, internal);
     if (code == Code::Ok) {
       other.variant.cutBound = made.variant.cutBound;
       made = std::move(other);
@@ -482,12 +460,18 @@ private:
     const auto once = [this](const Choice &each, Made &made, bool &internal) {
       return compileOnce(each, Stage::Plan, made, internal);
     };
-    return searches(choice.spec) ? compileAuto(choice, context, once, made, internal) : once(choice, made, internal);
+    return searches(choice.spec) ? compileAuto(choice, context, compiled.stop, once, made, internal)
+                                 : once(choice, made, internal);
   }
 
   Code compileOnce(const Choice &choice, Stage until, Made &made, bool &internal) {
     const spec::Spec &spec = choice.spec;
-    Imported imported = fromSpec(spec, context, choice.room);
+    SearchRoom room = choice.room;
+    room.makesPrograms = until != Stage::Design;
+    room.stop = compiled.stop;
+    ++attempts;
+    say(spec, "making the order");
+    Imported imported = fromSpec(spec, context, room);
     OwningOpRef<ModuleOp> &module = imported.module;
     if (!module)
       return imported.code;
@@ -495,8 +479,6 @@ private:
       made.text = pipec::textOf(*module);
       return Code::Ok;
     }
-    if (!fits(spec, findPipeline(*module)))
-      return Code::Input;
     pipe::PipelineOp pipeline = findPipeline(*module);
     std::future<std::string> checked;
     LowerPipelineOptions options;
@@ -518,6 +500,7 @@ private:
     };
     if (said == Said::Everything)
       options.others = [&] { return fittingSchedules(spec, problemOf(pipeline).stagesOfCopy(), context); };
+    say(spec, "making and checking the programs");
     Lowering lowering = lowerPipeline(pipeline, options);
     if (lowering.code != Code::Ok)
       return lowering.code;
@@ -552,8 +535,16 @@ private:
     return Code::Ok;
   }
 
+  /// What is done now, of which attempt.
+  void say(const spec::Spec &spec, const std::string &what) {
+    if (compiled.says)
+      compiled.says(fmt::format("{}{}: {}", spec.schedule.name,
+                                attempts > 1 ? fmt::format(", attempt {}", attempts) : std::string(), what));
+  }
+
   Stage until;
-  int32_t degree = 1; // replicas of each rank
+  int64_t attempts = 0; // plans begun
+  int32_t degree = 1;   // replicas of each rank
   Sharding sharding = Sharding::Any;
   Compiled &compiled;
   Failure &failure;

@@ -9,7 +9,9 @@
 #include "runtime/plan/Status.h"
 #include "runtime/simulate/Simulate.h"
 
+#include <functional>
 #include <map>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -33,9 +35,13 @@ enum class Stage { Checked, Least, Space, Design, Programs, Plan };
 struct Compiled {
   bool keepVisits = false; // wanted: walks that hold when each instruction runs
   bool encodes = true;     // wanted: the plan's bytes
-  std::string output;      // the file that will be written, or empty: an error if it is one that is read
-  std::string text;        // Stage::Design, Stage::Programs: the IR
-  plan::Plan plan;         // Stage::Plan
+  /// Wanted: asked to stop, what looks for an order, a cut or stages to recompute goes on with the best that it has. An
+  /// error where it has none. What is no search is not cut short.
+  std::stop_token stop;
+  std::function<void(const std::string &)> says; // wanted: to be told what is done, again and again; or none
+  std::string output; // the file that will be written, or empty: an error if it is one that is read
+  std::string text;   // Stage::Design, Stage::Programs: the IR
+  plan::Plan plan;    // Stage::Plan
   std::vector<uint8_t> bytes;
   // Of each variant; none where the plan was read from a file.
   std::vector<simulate::Result> walks;
@@ -53,6 +59,7 @@ struct Compiled {
   bool isSharded = false;                     // its ranks have shards
   bool ofOwnPortions = false;                 // bounds are of a plan's own portions: what is left out goes by a rule
   int32_t degree = 1;                         // replicas of each rank
+  bool isCutShort = false;                    // something that looks for the best was asked to stop
   double milliseconds = 0;
 };
 

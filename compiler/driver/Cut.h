@@ -13,6 +13,8 @@ using CompileSpec = llvm::function_ref<Code(const spec::Spec &, schedule::Time b
 
 /// Leaves in `spec` the cut that the result was made with; on it stands the bound over all cuts. The choice is exact
 /// for one stage a rank and at most CutSearch::kAll cuts, if the schedule is not `auto`.
-Code compileCut(spec::Spec &spec, mlir::MLIRContext &context, CompileSpec compile, Made &made, bool &internal);
+/// Asked to stop, it goes on with the best so far, or with a cut as even as can be, and the bound is that of the work.
+Code compileCut(spec::Spec &spec, mlir::MLIRContext &context, const std::stop_token &stop, CompileSpec compile,
+                Made &made, bool &internal);
 
 } // namespace pipec

@@ -1,6 +1,7 @@
 #include "compiler/driver/FromSpec.h"
 
 #include "compiler/driver/FromSpecImport.h"
+#include "compiler/driver/Memory.h"
 #include "compiler/schedule/construct/Refill.h"
 #include "compiler/schedule/evaluate/Buffers.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
@@ -184,6 +185,13 @@ LogicalResult Import::fillAndCheck() {
     wrong = schedule::check(*entry, problem, parameters);
   if (!wrong.empty())
     return error(spec.schedule.mark) << wrong, failure();
+  if (room.makesPrograms || objective)
+    if (const std::string tooLarge = tooLargeHere({.stages = int64_t(problem.rankOf.size()),
+                                                   .microbatches = problem.microbatches,
+                                                   .isSplit = problem.backward == schedule::BackwardMode::Split,
+                                                   .anyRings = spec.rings.value == spec::Rings::Any});
+        !tooLarge.empty())
+      return error(spec.microbatches.mark) << tooLarge, failure();
   if (hasShards(spec) && problem.memoryLimit != 0 && !objective && inFlight.empty()) {
     inFlight = heldAtOnce(wordsHere());
     fillFigures(problem);
@@ -362,8 +370,8 @@ std::optional<spec::Spec> withEntryIfChosen(const spec::Spec &spec, MLIRContext 
   return Import(spec, context, room).withEntry();
 }
 
-std::vector<CatalogueTime> catalogueTimes(const spec::Spec &spec, MLIRContext &context) {
-  return Import(spec, context, {1}).catalogueTimes();
+std::vector<CatalogueTime> catalogueTimes(const spec::Spec &spec, MLIRContext &context, const std::stop_token &stop) {
+  return Import(spec, context, {.buffers = 1, .stop = stop}).catalogueTimes();
 }
 
 std::string fittingSchedules(const spec::Spec &spec, int32_t stages, MLIRContext &context) {

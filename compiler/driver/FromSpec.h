@@ -16,6 +16,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <compare>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,8 @@ struct SearchRoom {
   int64_t effort = 100;      // hundredths of the usual work
   bool byOther = false;      // for the other objective than the spec's
   bool withoutLimit = false; // as if memory had none
+  bool makesPrograms = true; // which must fit into this machine's memory
+  std::stop_token stop = {}; // asked to stop, the search ends with the best order so far; an error where there is none
 };
 Imported fromSpec(const spec::Spec &spec, mlir::MLIRContext &context, SearchRoom room = {});
 
@@ -48,8 +51,9 @@ struct CatalogueTime {
   auto operator<=>(const CatalogueTime &) const = default;
 };
 /// For a spec with `schedule: auto`, the catalogue's schedules that go with its stages and fit into memory with the
-/// buffers that they need, the fastest first.
-std::vector<CatalogueTime> catalogueTimes(const spec::Spec &spec, mlir::MLIRContext &context);
+/// buffers that they need, the fastest first. Asked to stop, those that it has come to.
+std::vector<CatalogueTime> catalogueTimes(const spec::Spec &spec, mlir::MLIRContext &context,
+                                          const std::stop_token &stop);
 
 /// For a spec whose schedule does not fit into memory, the schedules that would, with the buffers that they need, if
 /// `schedule: NAME` replaced it: "1f1b, v-half, auto". Where costs are of a stage, only those of as many stages.

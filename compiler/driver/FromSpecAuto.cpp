@@ -33,6 +33,8 @@ std::optional<Import::Taken> Import::taken(schedule::Objective by) {
 }
 
 std::optional<Import::Taken> Import::takenBy(const schedule::Entry &entry) {
+  if (hasToStop())
+    return std::nullopt;
   spec::Spec trial = spec;
   trial.schedule = {std::string(entry.name), spec.schedule.mark, {}};
   ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
@@ -121,6 +123,8 @@ std::optional<spec::Spec> Import::withEntry() {
     if (!nearest || found.excess < nearest->first)
       nearest.emplace(found.excess, name);
   }
+  if (!best && hasToStop()) // one that fits may be among those not looked at
+    return stopped(), std::nullopt;
   if (!best && !nearest) {
     error(spec.schedule.mark)
         << "auto has no order for slices or a bidirectional placement but the catalogue's, none of "
@@ -161,6 +165,11 @@ LogicalResult Import::autoParameters() {
   return success();
 }
 
+void Import::stopped() {
+  error(spec.schedule.mark) << "the search was stopped before it found an order: give it more time, or name a schedule "
+                               "of the catalogue";
+}
+
 LogicalResult Import::autoSchedule() {
   if (failed(autoParameters()))
     return failure();
@@ -190,7 +199,8 @@ LogicalResult Import::search() {
   const schedule::SolveOptions options{.objective = bySpan ? schedule::Objective::Span : schedule::Objective::Makespan,
                                        .effort = room.effort,
                                        .buffers = room.buffers,
-                                       .spare = room.spare};
+                                       .spare = room.spare,
+                                       .stop = room.stop};
   std::vector<std::future<std::optional<schedule::Solution>>> solutions; // side by side: each is the same anyhow
   for (schedule::Problem each : problems) {
     each.memoryLimit = room.withoutLimit ? 0 : each.memoryLimit;
@@ -204,6 +214,8 @@ LogicalResult Import::search() {
       chosen = i;
     }
   }
+  if (!best && hasToStop())
+    return stopped(), failure();
   if (!best) {
     code = Code::Check;
     const schedule::Problem &nearest = *std::min_element(

@@ -70,6 +70,9 @@ private:
   /// Nothing where the schedule does not go with the spec.
   std::optional<Taken> taken(schedule::Objective by);
   std::optional<Taken> takenBy(const schedule::Entry &entry);
+  bool hasToStop() const { return room.stop.stop_requested(); }
+  /// An error: there was no time to find an order.
+  void stopped();
   /// The schedules of the catalogue that have an order for the spec's slices and copies, and what each needs.
   std::vector<std::pair<Taken, std::string>> takenByAll();
 

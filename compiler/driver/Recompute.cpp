@@ -28,13 +28,15 @@ Room roomFor(int64_t forwards, bool searches, bool ofMany) {
 
 class Choosing {
 public:
-  Choosing(spec::Spec &spec, MLIRContext &context, CompileSpec compile, RecomputeSpace given, schedule::Time below,
-           bool ofMany, Made &made, bool &internal)
-      : spec(spec), context(context), compile(compile), space(std::move(given)), best(context, below, made, internal),
-        room(roomFor(space.forwards, !space.schedules.empty(), ofMany)), ofMany(ofMany),
+  Choosing(spec::Spec &spec, MLIRContext &context, const std::stop_token &stop, CompileSpec compile,
+           RecomputeSpace given, schedule::Time below, bool ofMany, Made &made, bool &internal)
+      : spec(spec), context(context), stop(stop), compile(compile), space(std::move(given)),
+        best(context, below, made, internal), room(roomFor(space.forwards, !space.schedules.empty(), ofMany)),
+        ofMany(ofMany),
         search(
-            space.may, space.first, [this](const schedule::Stages &each) { return judge(each); }, room.judged,
-            space.schedules.empty()) {}
+            space.may, space.first,
+            [this](const schedule::Stages &each) { return this->stop.stop_requested() ? std::nullopt : judge(each); },
+            room.judged, space.schedules.empty()) {}
 
   bool run() {
     search.run();
@@ -47,10 +49,11 @@ public:
     };
     int64_t over = room.compiledOfAll; // that are over the limit with the buffers they need; with fewer some may do
     for (const auto &[cost, chosen] : search.judged())
-      if (left > 0 && !best.hasFailed() && (cost.excess == 0 || over-- > 0))
+      if (left > 0 && !best.hasFailed() && !hasToStop() && (cost.excess == 0 || over-- > 0))
         left -= attempt(chosen);
     for (const schedule::Stages &each : ofMany ? std::vector<schedule::Stages>() : space.first)
-      attempt(each);
+      if (!hasToStop())
+        attempt(each);
     choose(best.chosen()             ? *best.chosen()
            : search.judged().empty() ? schedule::Stages()
                                      : search.judged().begin()->second);
@@ -73,8 +76,12 @@ private:
     return trial->cost;
   }
 
+  /// Once there is a plan; the first is always made.
+  bool hasToStop() const { return stop.stop_requested() && best.chosen(); }
+
   spec::Spec &spec;
   MLIRContext &context;
+  const std::stop_token stop;
   CompileSpec compile;
   const RecomputeSpace space;
   BestPlan<schedule::Stages> best;
@@ -85,12 +92,12 @@ private:
 
 } // namespace
 
-Code compileRecompute(spec::Spec &spec, MLIRContext &context, CompileSpec compile, schedule::Time below, bool ofMany,
-                      Made &made, bool &internal) {
+Code compileRecompute(spec::Spec &spec, MLIRContext &context, const std::stop_token &stop, CompileSpec compile,
+                      schedule::Time below, bool ofMany, Made &made, bool &internal) {
   std::optional<RecomputeSpace> space = recomputeSpaceOf(spec, context);
   if (!space)
     return Code::Input;
-  Choosing choosing(spec, context, compile, std::move(*space), below, ofMany, made, internal);
+  Choosing choosing(spec, context, stop, compile, std::move(*space), below, ofMany, made, internal);
   if (choosing.run())
     return Code::Ok;
   if (below != 0 || internal)
@@ -100,7 +107,8 @@ Code compileRecompute(spec::Spec &spec, MLIRContext &context, CompileSpec compil
     emitRemark(locationOf(spec, spec.recomputed.stages.mark, context))
         << "so it is with the best of the choices that were tried, "
         << (spec.recomputed.stages.value.empty() ? "none"
-                                                 : fmt::format("[{}]", fmt::join(spec.recomputed.stages.value, ", ")));
+                                                 : fmt::format("[{}]", fmt::join(spec.recomputed.stages.value, ", ")))
+        << (stop.stop_requested() ? ", before the search was stopped" : "");
   return code;
 }
 

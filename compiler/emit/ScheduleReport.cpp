@@ -217,6 +217,8 @@ std::string reportJson(const PlanReport &report) {
   nlohmann::ordered_json object = json(report.variants.front());
   object["plan_bytes"] = report.planBytes;
   object["compile_ms"] = report.compileMs < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(report.compileMs);
+  if (!report.stoppedBy.empty())
+    object["stopped"] = report.stoppedBy;
   for (const Report &variant : report.variants)
     object["variants"].push_back(json(variant));
   return object.dump(2) + "\n";
@@ -277,6 +279,8 @@ std::string reportText(const PlanReport &report) {
   text += fmt::format("  {:<9} {:>12}", "plan", plan::bytesText(report.planBytes));
   if (report.compileMs >= 0)
     text += fmt::format("   compiled in {:.1f} ms", report.compileMs);
+  if (!report.stoppedBy.empty())
+    text += fmt::format("; the search was stopped by {}: more time may find a better one", report.stoppedBy);
   return text + "\n";
 }
 

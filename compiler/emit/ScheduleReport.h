@@ -57,6 +57,7 @@ struct PlanReport {
   std::vector<Report> variants;
   int64_t planBytes = 0;
   double compileMs = -1; // negative: read from a file, nothing was compiled
+  std::string stoppedBy; // what ended the search for it early; empty: nothing did
 };
 
 /// Walks every variant; the status says why if one stops.

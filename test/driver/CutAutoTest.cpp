@@ -89,6 +89,51 @@ TEST(CutAuto, IsTheBestOfAllCuts) {
   }
 }
 
+/// Asked to stop before it begins, it has a plan all the same, and its bound is none that a better plan refutes.
+TEST(CutAuto, StoppedHasAPlanAndABoundOfAll) {
+  schedule::Random random(9);
+  std::stop_source stop;
+  stop.request_stop();
+  for (int round = 0; round != rounds(6); ++round) {
+    const std::string name = fmt::format("stopped {}.yaml", round);
+    keep(name, randomModel(random, round % 2 ? "zb-h1" : "1f1b").text);
+    for (const char *recompute : {"recompute=none", "recompute=auto"}) {
+      const auto compiledWith = [&](std::stop_token token) {
+        Compiled compiled;
+        compiled.stop = std::move(token);
+        Failure failure;
+        EXPECT_TRUE(compile(name, {recompute, "memory.limit=1TiB"}, Stage::Plan, compiled, failure)) << failure.message;
+        return compiled;
+      };
+      const Compiled whole = compiledWith({}), stopped = compiledWith(stop.get_token());
+      EXPECT_FALSE(whole.isCutShort);
+      EXPECT_TRUE(stopped.isCutShort);
+      const plan::Variant &best = whole.plan.variants.front(), &other = stopped.plan.variants.front();
+      EXPECT_LE(best.certificate.span, other.certificate.span);
+      EXPECT_FALSE(other.cut.empty());
+      EXPECT_GT(other.cutBound.picoseconds(), 0);
+      EXPECT_LE(other.cutBound.picoseconds(), best.certificate.span);
+    }
+  }
+}
+
+/// An order that is searched for is not there at once.
+TEST(CutAuto, StoppedHasNoOrder) {
+  std::stop_source stop;
+  stop.request_stop();
+  const std::string name = "stopped.yaml";
+  schedule::Random random(10);
+  keep(name, randomModel(random, "auto").text);
+  Compiled compiled;
+  compiled.stop = stop.get_token();
+  Failure failure;
+  EXPECT_FALSE(compile(name, {}, Stage::Plan, compiled, failure, Said::Nothing));
+  EXPECT_EQ(failure.code, Code::Input);
+  EXPECT_EQ(failure.message,
+            "the search was stopped before it found an order: give it more time, or name a schedule of "
+            "the catalogue");
+}
+
 TEST(CutAuto, VariantsShareTheCut) {
   const std::string name = "variants of a cut.yaml";
   schedule::Random random(8);

@@ -20,7 +20,9 @@
 #include "tools/commandline/Standard.h"
 #include "tools/pipec/AdaptReport.h"
 #include "tools/pipec/Inputs.h"
+#include "tools/pipec/Progress.h"
 #include "tools/pipec/SearchRows.h"
+#include "tools/pipec/Stopping.h"
 #include "tools/pipec/VerifyOrder.h"
 
 #include <fmt/format.h>
@@ -29,6 +31,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 
 namespace pipec {
 
@@ -100,8 +103,19 @@ int compileCommand(const CommandOptions &options) {
     return fail(options, options.input, Status::usage("--json and -o - both write to standard output"));
   const std::string path = isFile && options.output.empty() ? besideSpec(options.input) : options.output;
   compiled.output = path;
-  if (!compile(options.input, options.set, until, compiled, failure))
-    return fail(options, failure);
+  int64_t time = 0;
+  if (Status status = readTime(options.time, time); !status.ok())
+    return fail(options, options.input, status);
+  const Stopping stopping(time, /*byInterrupt=*/false);
+  compiled.stop = stopping.token();
+  {
+    Progress progress(!options.json, Shown::IfLong);
+    compiled.says = std::ref(progress);
+    if (!compile(options.input, options.set, until, compiled, failure))
+      return fail(options, failure);
+  }
+  if (compiled.isCutShort && options.emit != "plan")
+    say("note: stopped by --time: more time may find a better order\n");
   if (until != Stage::Plan)
     return write(options, compiled.text);
   if (isTorchCsv(options))
@@ -119,6 +133,8 @@ int compileCommand(const CommandOptions &options) {
   emit::PlanReport report;
   if (Status status = figuresOf(compiled, report); !status.ok())
     return fail(options, options.input, status);
+  if (compiled.isCutShort)
+    report.stoppedBy = stopping.by();
   if (const int code = write(options, path, compiled.bytes); code != 0)
     return code;
   if (options.json)
@@ -170,11 +186,18 @@ bool addBalances(const CommandOptions &options, const Compiled &compiled, emit::
 int reportCommand(const CommandOptions &options) {
   Compiled compiled;
   int code = 0;
+  int64_t time = 0;
+  if (Status status = readTime(options.time, time); !status.ok())
+    return fail(options, options.input, status);
+  const Stopping stopping(time, /*byInterrupt=*/false);
+  compiled.stop = stopping.token();
   if (!obtain(options, options.input, compiled, code))
     return code;
   emit::PlanReport report;
   if (Status status = figuresOf(compiled, report); !status.ok())
     return fail(options, options.input, status);
+  if (compiled.isCutShort)
+    report.stoppedBy = stopping.by();
   addBoundsAtOwnMemory(compiled, report);
   if (!addBalances(options, compiled, report, code))
     return code;

@@ -26,7 +26,7 @@ struct CommandOptions {
   std::string communicator; // verify: of an order file; empty: shared
   std::string sweep;        // search: what to vary; empty: the schedules
   bool exact = false;       // search: with a proof
-  std::string time = "10s"; // that it may take
+  std::string time;         // that a search may take; empty: any, with `exact` 10s
   std::string at;           // explain: the moment; empty: the whole
   bool cut = false;         // replan: layers may move
   std::string replan;       // report: the spec that a run in virtual time plans anew from

@@ -5,10 +5,12 @@
 #include "runtime/plan/Units.h"
 #include "runtime/plan/Write.h"
 #include "tools/commandline/Standard.h"
+#include "tools/pipec/Progress.h"
 
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <functional>
 
 namespace pipec {
 
@@ -48,13 +50,20 @@ bool obtain(const CommandOptions &options, const std::string &path, Compiled &co
   if (!isPlan(path)) {
     Failure failure;
     compiled.output = options.output;
-    if (compile(path, options.set, Stage::Plan, compiled, failure))
+    bool done = false;
+    {
+      Progress progress(!options.json, Shown::IfLong);
+      compiled.says = std::ref(progress);
+      done = compile(path, options.set, Stage::Plan, compiled, failure);
+    }
+    if (done)
       return true;
     code = fail(options, failure);
     return false;
   }
-  const Status status = options.set.empty() ? loadPlan(path, compiled.plan, compiled.bytes)
-                                            : Status::usage("--set changes a spec; this is a plan");
+  const Status status = !options.set.empty()    ? Status::usage("--set changes a spec; this is a plan")
+                        : !options.time.empty() ? Status::usage("--time is for the search of a spec; this is a plan")
+                                                : loadPlan(path, compiled.plan, compiled.bytes);
   compiled.milliseconds = -1;
   if (status.ok())
     return true;

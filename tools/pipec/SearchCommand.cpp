@@ -8,7 +8,9 @@
 #include "runtime/plan/Units.h"
 #include "tools/pipec/Commands.h"
 #include "tools/pipec/Inputs.h"
+#include "tools/pipec/Progress.h"
 #include "tools/pipec/SearchRows.h"
+#include "tools/pipec/Stopping.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,43 +22,71 @@ namespace pipec {
 
 namespace {
 
-Source sourceOf(const CommandOptions &options) { return {options.input, options.set, options.output}; }
+/// What is searched, and what ends that early.
+Source sourceOf(const CommandOptions &options, const Stopping &stopping) {
+  return {options.input, options.set, options.output, stopping.token()};
+}
 
-int searchSchedules(const CommandOptions &options, const Compiled &spec) {
+/// What the answer says of a search that was stopped, for people and for programs; nothing of one that was not.
+void noteStop(const Stopping &stopping, std::string &table, nlohmann::ordered_json &beside) {
+  const std::string by = stopping.by();
+  if (by.empty())
+    return;
+  table += fmt::format("stopped by {}: more time may find more, and better\n", by);
+  beside["stopped"] = by;
+}
+
+/// Where a search was stopped before there was anything to show.
+int nothingYet(const CommandOptions &options, const Stopping &stopping) {
+  return fail(options, options.input,
+              Status::input(fmt::format("stopped by {} before anything was found: give it more time", stopping.by())));
+}
+
+int searchSchedules(const CommandOptions &options, const Compiled &spec, const Stopping &stopping) {
   const schedule::Objective objective = spec.objective;
   std::vector<Row> rows;
   {
-    const Progress progress(!options.json);
-    rows = compareSchedules(sourceOf(options), spec, std::cref(progress));
+    Progress progress(!options.json, Shown::AtOnce);
+    rows = compareSchedules(sourceOf(options, stopping), spec, std::ref(progress));
   }
   if (Status status = checkRows(rows); !status.ok())
     return fail(options, options.input, status);
+  if (rows.empty() && stopping.token().stop_requested())
+    return nothingYet(options, stopping);
   sortRows(rows, objective);
-  return print(options, rows, tableOf(rows, objective));
+  std::string table = tableOf(rows, objective);
+  nlohmann::ordered_json beside = nlohmann::ordered_json::object();
+  noteStop(stopping, table, beside);
+  return print(options, rows, table, beside);
 }
 
 /// Widths of layers: the spec's own, and what else there is.
-int searchWidths(const CommandOptions &options) {
+int searchWidths(const CommandOptions &options, const Stopping &stopping) {
   std::vector<BurstRow> rows;
   Failure failure;
   {
-    const Progress progress(!options.json);
-    if (!compareBursts(sourceOf(options), std::cref(progress), rows, failure))
+    Progress progress(!options.json, Shown::AtOnce);
+    if (!compareBursts(sourceOf(options, stopping), std::ref(progress), rows, failure))
       return fail(options, failure);
   }
-  return print(options, rows, tableOf(rows));
+  std::string table = tableOf(rows);
+  nlohmann::ordered_json beside = nlohmann::ordered_json::object();
+  noteStop(stopping, table, beside);
+  return print(options, rows, table, beside);
 }
 
 /// From the least limit that does to where more memory changes nothing.
-int sweepMemory(const CommandOptions &options, schedule::Objective objective) {
+int sweepMemory(const CommandOptions &options, schedule::Objective objective, const Stopping &stopping) {
   Sweep sweep;
   Failure failure;
   {
-    const Progress progress(!options.json);
-    if (!sweepMemory(sourceOf(options), objective, std::cref(progress), sweep, failure))
+    Progress progress(!options.json, Shown::AtOnce);
+    if (!sweepMemory(sourceOf(options, stopping), objective, std::ref(progress), sweep, failure))
       return fail(options, failure);
   }
   const std::vector<Row> &rows = sweep.rows;
+  if (rows.empty() && stopping.token().stop_requested())
+    return nothingYet(options, stopping);
   for (const std::vector<Row> *each : {&sweep.rows, &sweep.without})
     if (Status status = checkRows(*each); !status.ok())
       return fail(options, options.input, status);
@@ -98,20 +128,26 @@ int sweepMemory(const CommandOptions &options, schedule::Objective objective) {
   nlohmann::ordered_json beside = nlohmann::ordered_json::object();
   for (const Row &each : sweep.without)
     beside["without_recompute"].push_back(jsonOf(each));
+  noteStop(stopping, table, beside);
   return print(options, rows, table, beside);
 }
 
 /// What a step takes under each policy of exchanging gradients.
-int sweepPolicies(const CommandOptions &options) {
+int sweepPolicies(const CommandOptions &options, const Stopping &stopping) {
   std::vector<PolicyRow> rows;
   Failure failure;
   {
-    const Progress progress(!options.json);
-    if (!sweepDataParallel(sourceOf(options), std::cref(progress), rows, failure))
+    Progress progress(!options.json, Shown::AtOnce);
+    if (!sweepDataParallel(sourceOf(options, stopping), std::ref(progress), rows, failure))
       return fail(options, failure);
   }
   if (Status status = checkRows(rows); !status.ok())
     return fail(options, options.input, status);
+  if (rows.empty() && stopping.token().stop_requested())
+    return nothingYet(options, stopping);
+  std::string stopped;
+  nlohmann::ordered_json beside = nlohmann::ordered_json::object();
+  noteStop(stopping, stopped, beside);
   const bool any = std::any_of(rows.begin(), rows.end(), [](const PolicyRow &row) { return row.wrong.empty(); });
   const int code = int(any ? Code::Ok : Code::Check);
   const auto most = [](const std::vector<int64_t> &counts) { return *std::max_element(counts.begin(), counts.end()); };
@@ -130,7 +166,9 @@ int sweepPolicies(const CommandOptions &options) {
       if (row.bundle >= 0)
         list.back()["bundle_bytes"] = row.bundle;
     }
-    fmt::print("{}", jsonText(nlohmann::ordered_json{{"policies", list}}));
+    nlohmann::ordered_json object = {{"policies", list}};
+    object.update(beside);
+    fmt::print("{}", jsonText(object));
     return code;
   }
   fmt::print("{:<15} {:>14} {:>9} {:>14} {:>12}  {}\n", "policy", "span", "gap", "exposed", "collectives", "bundles");
@@ -146,16 +184,6 @@ int sweepPolicies(const CommandOptions &options) {
   return code;
 }
 
-Status readTime(const std::string &time, int64_t &milliseconds) {
-  const units::Quantity quantity = units::parseDuration(time);
-  if (!quantity.ok())
-    return Status::usage("--time: " + quantity.error);
-  milliseconds = quantity.value / 1'000'000'000;
-  if (milliseconds < 1)
-    return Status::usage("--time: expected 1ms or more, found " + time);
-  return {};
-}
-
 std::string verdictOf(const ExactOrder &exact) {
   const schedule::Exact &found = *exact.found;
   if (found.bound.isReachedBy(exact.taken))
@@ -169,26 +197,32 @@ std::string verdictOf(const ExactOrder &exact) {
 }
 
 /// The table with the best order that a proof could be had for in the time given. What is proven stands below it.
-int searchExactly(const CommandOptions &options) {
+int searchExactly(const CommandOptions &options, const Stopping &stopping) {
   if (!schedule::canDecide())
     return fail(options, options.input,
                 Status::usage("this pipec was built without Z3, which --exact needs: install libz3-dev, configure and "
                               "build again"));
+  constexpr const char *kUsual = "10s";
   int64_t time = 0;
-  if (Status status = readTime(options.time, time); !status.ok())
+  if (Status status = readTime(options.time.empty() ? kUsual : options.time, time); !status.ok())
     return fail(options, options.input, status);
   ExactOrder exact;
   Failure failure;
   {
-    const Progress progress(!options.json);
-    if (!searchExactly(sourceOf(options), time, std::cref(progress), exact, failure))
+    Progress progress(!options.json, Shown::AtOnce);
+    if (!searchExactly(sourceOf(options, stopping), time, std::ref(progress), exact, failure))
       return fail(options, failure);
   }
   if (Status status = checkRows(exact.rows); !status.ok())
     return fail(options, options.input, status);
+  if (exact.rows.empty() && stopping.token().stop_requested())
+    return nothingYet(options, stopping);
   const std::string table = tableOf(exact.rows, exact.objective);
+  std::string stopped;
+  nlohmann::ordered_json beside = nlohmann::ordered_json::object();
+  noteStop(stopping, stopped, beside);
   if (!exact.found)
-    return print(options, exact.rows, table);
+    return print(options, exact.rows, table + stopped, beside);
   if (!options.output.empty())
     if (const int code = write(options, exact.order); code != 0)
       return code;
@@ -196,10 +230,11 @@ int searchExactly(const CommandOptions &options) {
   const char *objective = exact.objective == schedule::Objective::Span ? "span" : "makespan";
   const std::string verdict = verdictOf(exact);
   const std::string text = fmt::format(
-      "{}exact: {} {} in {:.1f} s: {}{}\n", table, objective, plan::timeText(exact.taken), exact.seconds, verdict,
+      "{}exact: {} {} in {:.1f} s: {}{}\n{}", table, objective, plan::timeText(exact.taken), exact.seconds, verdict,
       exact.planned > exact.taken
           ? fmt::format("; on links that queue and with its buffers the plan takes {}", plan::timeText(exact.planned))
-          : "");
+          : "",
+      stopped);
   const nlohmann::ordered_json json = {{"objective", objective},
                                        {"time_ms", milliseconds(exact.taken)},
                                        {"plan_time_ms", milliseconds(exact.planned)},
@@ -209,7 +244,28 @@ int searchExactly(const CommandOptions &options) {
                                        {"verdict", verdict},
                                        {"questions", found.questions},
                                        {"seconds", exact.seconds}};
-  return print(options, exact.rows, text, {{"exact", json}});
+  beside["exact"] = json;
+  return print(options, exact.rows, text, beside);
+}
+
+/// The exit code, where nothing interrupts it.
+int search(const CommandOptions &options, const Stopping &stopping) {
+  if (options.exact)
+    return searchExactly(options, stopping);
+  if (options.sweep == "data-parallel")
+    return sweepPolicies(options, stopping);
+  // What is wrong with the spec itself is said once, as for every command.
+  Compiled checked;
+  Failure failure;
+  if (!compile(options.input, options.set, Stage::Checked, checked, failure))
+    return fail(options, failure);
+  if (checked.isBurst)
+    return options.sweep.empty()
+               ? searchWidths(options, stopping)
+               : fail(options, options.input,
+                      Status::input("a sweep of memory limits searches for orders, found schedule burst"));
+  return options.sweep.empty() ? searchSchedules(options, checked, stopping)
+                               : sweepMemory(options, checked.objective, stopping);
 }
 
 } // namespace
@@ -219,21 +275,12 @@ int searchCommand(const CommandOptions &options) {
     return fail(options, options.input, status);
   if (options.output == kStandard)
     return fail(options, options.input, Status::usage("the table goes to standard output; name a file with -o"));
-  if (options.exact)
-    return searchExactly(options);
-  if (options.sweep == "data-parallel")
-    return sweepPolicies(options);
-  // What is wrong with the spec itself is said once, as for every command.
-  Compiled checked;
-  Failure failure;
-  if (!compile(options.input, options.set, Stage::Checked, checked, failure))
-    return fail(options, failure);
-  if (checked.isBurst)
-    return options.sweep.empty()
-               ? searchWidths(options)
-               : fail(options, options.input,
-                      Status::input("a sweep of memory limits searches for orders, found schedule burst"));
-  return options.sweep.empty() ? searchSchedules(options, checked) : sweepMemory(options, checked.objective);
+  int64_t time = 0;
+  if (Status status = readTime(options.time, time); !status.ok())
+    return fail(options, options.input, status);
+  const Stopping stopping(options.exact ? 0 : time, /*byInterrupt=*/true);
+  const int code = search(options, stopping);
+  return stopping.by() == "SIGINT" ? Stopping::kInterrupted : code;
 }
 
 } // namespace pipec

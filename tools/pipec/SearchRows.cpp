@@ -76,11 +76,6 @@ nlohmann::ordered_json jsonOf(const Row &row) {
   return object;
 }
 
-void Progress::operator()(const std::string &what) const {
-  if (shown)
-    say("\r\x1b[K{}", what);
-}
-
 std::string tableOf(const std::vector<Row> &rows, schedule::Objective objective) {
   const Row *first = nullptr;
   bool several = false; // rows stand under bounds of their own
@@ -146,8 +141,9 @@ int print(const CommandOptions &options, const std::vector<Row> &rows, const std
           const nlohmann::ordered_json &beside) {
   return printRows(options, rows, table, beside);
 }
-int print(const CommandOptions &options, const std::vector<BurstRow> &rows, const std::string &table) {
-  return printRows(options, rows, table, nlohmann::ordered_json::object());
+int print(const CommandOptions &options, const std::vector<BurstRow> &rows, const std::string &table,
+          const nlohmann::ordered_json &beside) {
+  return printRows(options, rows, table, beside);
 }
 
 } // namespace pipec

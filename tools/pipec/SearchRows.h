@@ -9,23 +9,11 @@
 #include <nlohmann/json.hpp>
 
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 namespace pipec {
 
 using plan::milliseconds;
-
-/// Says on a terminal what is being tried.
-class Progress {
-public:
-  explicit Progress(bool shown) : shown(shown && isatty(STDERR_FILENO)) {}
-  ~Progress() { (*this)(""); }
-  void operator()(const std::string &what) const;
-
-private:
-  bool shown;
-};
 
 /// A row's figures, or its error.
 nlohmann::ordered_json jsonOf(const Row &row);
@@ -40,6 +28,7 @@ std::string tableOf(const std::vector<BurstRow> &rows);
 /// The table, or the rows as JSON, with what else the object holds; the exit code.
 int print(const CommandOptions &options, const std::vector<Row> &rows, const std::string &table,
           const nlohmann::ordered_json &beside = nlohmann::ordered_json::object());
-int print(const CommandOptions &options, const std::vector<BurstRow> &rows, const std::string &table);
+int print(const CommandOptions &options, const std::vector<BurstRow> &rows, const std::string &table,
+          const nlohmann::ordered_json &beside = nlohmann::ordered_json::object());
 
 } // namespace pipec

@@ -10,12 +10,14 @@
 #include "tools/pipec/Commands.h"
 #include "tools/pipec/Inputs.h"
 
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <new>
 #include <string_view>
@@ -40,6 +42,12 @@ CLI::Option *output(CLI::App &app, pipec::CommandOptions &options, const char *w
 void set(CLI::App &app, pipec::CommandOptions &options) {
   app.add_option("--set", options.set, "key.path=value laid over the spec; may be repeated")->allow_extra_args(false);
 }
+void time(CLI::App &app, pipec::CommandOptions &options) {
+  app.add_option(
+      "--time", options.time,
+      "that the search for an order, a cut or stages to recompute may take (10s): then the best so far is the "
+      "answer, which says so (default: as long as it takes)");
+}
 void json(CLI::App &app, pipec::CommandOptions &options) {
   app.add_flag("--json", options.json, "one JSON object on standard output");
 }
@@ -62,6 +70,7 @@ const Subcommand kSubcommands[] = {
        app.add_option("--torch", options.torch, "the release of PyTorch that reads the CSV (default: 2.15)");
        app.add_option("--steps", options.tracedSteps, "with --emit=perfetto: so many steps (default: 1)")
            ->check(CLI::Range(1, 10'000));
+       time(app, options);
        json(app, options);
      },
      pipec::compileCommand},
@@ -81,6 +90,7 @@ const Subcommand kSubcommands[] = {
        app.add_option("--steps", options.steps, "so many steps (default: 10)")
            ->check(CLI::Range(1, 1'000'000))
            ->needs(network);
+       time(app, options);
        app.add_flag("--adapt", options.adapt,
                     "choose the variant of each step by what was measured before it, beside each variant fixed, two "
                     "tuners, and an oracle that knows the network")
@@ -112,9 +122,9 @@ const Subcommand kSubcommands[] = {
        auto *exact = app.add_flag("--exact", options.exact, "prove the best order optimal, or how far from it it is");
        exact->excludes(sweep);
        app.add_option(
-              "--time", options.time,
-              "that all of it may take; what the search has begun it ends, then nothing more is asked (default: 10s)")
-           ->needs(exact);
+           "--time", options.time,
+           "that all of it may take: then come the rows that there are. With --exact what the search has begun "
+           "it ends, then nothing more is asked (default: as long as it takes; with --exact 10s)");
        output(app, options, "the best order, as a file for {name: order}")->needs(exact);
        json(app, options);
      },
@@ -317,10 +327,18 @@ int describe(const CLI::App &app, std::string_view command, const std::string &n
   return 0;
 }
 
+/// Where what is known beforehand (compiler/driver/Memory.h) did not refuse it; the exit code.
+int outOfMemory() {
+  pipec::say("pipec: error: out of memory: expected fewer microbatches or stages, or more memory\n");
+  return int(pipec::Code::Run);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
   pipec::guardStandardStreams();
+  // LLVM would abort.
+  llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { std::_Exit(outOfMemory()); });
   struct Messages {
     ~Messages() { llvm::errs().clear_error(); } // else it would end the process for a message that nobody got
   } messages;
@@ -368,8 +386,7 @@ int main(int argc, char **argv) {
     const Subcommand &chosen = *known.at(app.get_subcommands().front());
     code = chosen.run ? chosen.run(options) : describe(app, chosen.name, options.name);
   } catch (const std::bad_alloc &) {
-    pipec::say("pipec: error: out of memory\n");
-    return 4;
+    return outOfMemory();
   } catch (const std::system_error &) { // what is printed does not fit into a buffer, and nowhere else
     return pipec::outputFailed("pipec");
   }

@@ -37,6 +37,10 @@ public:
     for (size_t rank = 0; rank < ranks; ++rank)
       rows.push_back(views.initial(int32_t(rank)));
     for (Time now = 0; !states.empty(); now = nextEvent(), ++stretches) {
+      if (options.stop.stop_requested()) {
+        result.exhaustive = false;
+        break;
+      }
       const Time end = now + views.shortest();
       lookAgain(end);
       for (size_t rank = 0; rank < ranks; ++rank) {

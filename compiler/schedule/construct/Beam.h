@@ -8,6 +8,7 @@
 
 #include <limits>
 #include <optional>
+#include <stop_token>
 
 namespace pipec::schedule {
 
@@ -18,6 +19,7 @@ struct BeamOptions {
   bool allOrNone = false;                        // gives up where more than `width` states would have to go on
   /// For each stage, the most microbatches between their forward and backward there; empty: no limit but memory.
   std::vector<int32_t> mostOfStage = {};
+  std::stop_token stop = {}; // gives up when asked to
 };
 
 struct BeamResult {

@@ -6,6 +6,7 @@
 #include "compiler/schedule/model/Objective.h"
 
 #include <optional>
+#include <stop_token>
 
 namespace pipec::schedule {
 
@@ -13,8 +14,9 @@ enum class Decided : uint8_t { Yes, No, OutOfTime, TooLarge };
 
 struct Question {
   Objective objective = Objective::Span;
-  Time target = 0;          // is there an order of this time or less?
-  int64_t milliseconds = 0; // to answer in, about
+  Time target = 0;           // is there an order of this time or less?
+  int64_t milliseconds = 0;  // to answer in, about
+  std::stop_token stop = {}; // asked to stop, there is no answer
 };
 
 /// True where pipec was built with a solver.

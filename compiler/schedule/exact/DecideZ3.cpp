@@ -41,8 +41,9 @@ public:
     }
     for (int32_t r = 0; r < passes.ranks(); ++r)
       work(r);
-    if (left() <= 0)
+    if (left() <= 0 || question.stop.stop_requested())
       return Decided::OutOfTime;
+    const std::stop_callback interrupts(question.stop, [this] { context.interrupt(); });
     z3::params parameters(context);
     parameters.set("timeout", unsigned(std::clamp<int64_t>(left(), 1, 1 << 30)));
     solver.set(parameters);

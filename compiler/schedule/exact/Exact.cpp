@@ -40,7 +40,7 @@ public:
       best.bound = plan::LeastTime::proven(std::min(known[i].bound, best.time));
       best.tooLarge = known[i].tooLarge;
       const int64_t left = options.milliseconds - passed();
-      if (best.bound.isReachedBy(best.time) || left <= 0)
+      if (best.bound.isReachedBy(best.time) || left <= 0 || options.stop.stop_requested())
         return std::move(best);
       if (!known[i].isBeamed) {
         beamAll(i);
@@ -75,7 +75,8 @@ private:
               .words = options.start->words,
               .time = timeOf(ordersOf(options.start->problem), options.start->words, options.objective)};
     for (size_t i = 0; i < problems.size() && !options.start; ++i) {
-      const std::optional<Solution> solution = solvePaired(ordersOf(i), {.objective = options.objective});
+      const std::optional<Solution> solution =
+          solvePaired(ordersOf(i), {.objective = options.objective, .stop = options.stop});
       if (!solution)
         continue;
       if (!found || solution->time < best.time) {
@@ -110,13 +111,15 @@ private:
   /// that.
   void searchOn() {
     int64_t last = 0;
-    for (int64_t effort = 200; !best.bound.isReachedBy(best.time) && passed() + 2 * last < options.milliseconds;
+    for (int64_t effort = 200; !best.bound.isReachedBy(best.time) && passed() + 2 * last < options.milliseconds &&
+                               !options.stop.stop_requested();
          effort *= 2) {
       const int64_t before = passed();
       if (options.said)
         options.said(best, best.time - 1);
       for (size_t i = 0; i < problems.size(); ++i) {
-        std::optional<Solution> solution = solvePaired(ordersOf(i), {.objective = options.objective, .effort = effort});
+        std::optional<Solution> solution =
+            solvePaired(ordersOf(i), {.objective = options.objective, .effort = effort, .stop = options.stop});
         if (!solution || solution->time >= best.time)
           continue;
         best.problem = i;
@@ -142,7 +145,11 @@ private:
     if (options.objective != Objective::Makespan || it.tooLarge || !canBeam(*it.proof))
       return;
     BeamResult found = beam(*it.proof, it.least,
-                            {.objective = options.objective, .below = best.time, .width = kStates, .allOrNone = true});
+                            {.objective = options.objective,
+                             .below = best.time,
+                             .width = kStates,
+                             .allOrNone = true,
+                             .stop = options.stop});
     if (found.words && isBetter(i, best.time - 1, *found.words)) {
       best.problem = i;
       best.time = timeOf(ordersOf(i), *found.words, options.objective);
@@ -183,8 +190,9 @@ private:
 
   Decided asked(size_t i, const Capacities &capacities, Time target, int64_t milliseconds, Words &words) {
     ++best.questions;
-    return decide(*known[i].proof, capacities,
-                  {.objective = options.objective, .target = target, .milliseconds = milliseconds}, words);
+    return decide(
+        *known[i].proof, capacities,
+        {.objective = options.objective, .target = target, .milliseconds = milliseconds, .stop = options.stop}, words);
   }
 
   /// The solver is not trusted: its words are verified and timed here.

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,7 @@ struct ExactOptions {
   int64_t milliseconds = 10'000; // includes the search before the first question, which is never cut short
   std::function<void(const Exact &, Time asking)> said = {}; // called before each question
   std::optional<KnownOrder> start = {};                      // in place of a search
+  std::stop_token stop = {};                                 // asked to stop, it ends with what it has
 };
 
 /// The best order over all problems, which differ in their placement; none where none fits. The words found leave room

@@ -37,8 +37,9 @@ int64_t annealed(Words &words, Timer &timer, Random &random, const Annealing &an
   bool isNew = true;
   int64_t used = 1;
   // A move that changes nothing costs no evaluation, but must not go on for ever either.
-  for (int64_t tries = 0;
-       used < annealing.evaluations && bestTime > annealing.enough && tries < 8 * annealing.evaluations; ++tries) {
+  for (int64_t tries = 0; used < annealing.evaluations && bestTime > annealing.enough &&
+                          tries < 8 * annealing.evaluations && !annealing.stop.stop_requested();
+       ++tries) {
     if (isNew) {
       findTurns();
       isNew = false;

@@ -4,6 +4,8 @@
 #include "compiler/schedule/model/Capacity.h"
 #include "compiler/schedule/model/Objective.h"
 
+#include <stop_token>
+
 namespace pipec::schedule {
 
 /// Moves letters forward into gaps in which a rank idles, where they fit whole. So no letter starts later, and neither
@@ -16,8 +18,9 @@ Words deferWeights(const Problem &problem, const Capacities &capacities, const W
 
 struct Annealing {
   Objective objective = Objective::Span;
-  int64_t evaluations = 0; // at most
-  Time enough = 0;         // stops when the words take no more than this
+  int64_t evaluations = 0;   // at most
+  Time enough = 0;           // stops when the words take no more than this
+  std::stop_token stop = {}; // stops when asked to
   uint64_t seed = 1;
 };
 

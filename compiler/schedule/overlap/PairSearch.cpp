@@ -97,7 +97,7 @@ private:
                                       std::pair(200, 300), std::pair(200, 400)})
       for (const int32_t patience : {100, 0, 200, 50})
         for (const bool deepest : {true, false}) {
-          if (budget < 0)
+          if (budget < 0 || options.stop.stop_requested())
             return;
           budget -= 4 * letters;
           walked += 2 * letters;
@@ -112,12 +112,13 @@ private:
     const int64_t all = kAnnealLetters / 100 * options.effort / letters;
     const int64_t least = std::max<int64_t>(kLeastAnnealing / 100 * std::min<int64_t>(options.effort, 100), 1);
     std::vector<Found> seeds(best.begin(), best.begin() + std::min<int64_t>(int64_t(best.size()), all / least));
-    for (size_t i = 0; i < seeds.size() && best.front().time > bound; ++i) {
+    for (size_t i = 0; i < seeds.size() && best.front().time > bound && !options.stop.stop_requested(); ++i) {
       Annealing annealing;
       annealing.objective = options.objective;
       annealing.evaluations = all / int64_t(seeds.size());
       annealing.enough = bound;
       annealing.seed = i + 1;
+      annealing.stop = options.stop;
       Words words = halved(problem, seeds[i].words);
       walked += letters * annealPairs(problem, capacities, words, annealing);
       offer(std::move(words), seeds[i].source);

@@ -37,7 +37,8 @@ void Few::growImproved(std::vector<Guess> &&guesses, std::vector<Trial> &best, s
   const int64_t evaluations = lettersOfFew / 100 * trials.options.effort / lettersOf(few);
   most = size_t(std::min<int64_t>(evaluations / kLeastAnnealing, int64_t(most)));
   const Time shortest = leastOf(best).time;
-  if (!trials.options.has(kFewWay) || guesses.empty() || most == 0 || shortest <= trials.bound)
+  if (!trials.options.has(kFewWay) || guesses.empty() || most == 0 || shortest <= trials.bound ||
+      trials.options.stop.stop_requested())
     return;
   std::sort(guesses.begin(), guesses.end());
   guesses.resize(std::min(guesses.size(), most));

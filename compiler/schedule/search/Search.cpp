@@ -74,6 +74,8 @@ private:
   Few few;
   const size_t mostTried;
 
+  bool hasToStop() const { return options.stop.stop_requested(); }
+
   /// Of the words that go on to be improved; of the first alone where these are proven to be the best.
   std::set<std::string> waysOf(const std::vector<Trial> &best, const std::vector<Guess> &guesses) const {
     std::set<std::string> ways = {std::string(kFillWay)};
@@ -94,14 +96,15 @@ private:
 
   std::vector<Trial> tried(int64_t budget, std::vector<Guess> &guesses) {
     std::vector<Trial> best;
-    for (size_t i = 0; i < trials.candidates.size() && (best.empty() || (trials.walked < budget && i < mostTried));
+    for (size_t i = 0;
+         i < trials.candidates.size() && !hasToStop() && (best.empty() || (trials.walked < budget && i < mostTried));
          ++i) {
       if (std::optional<Trial> trial = trials.tryOn(problem, i))
         keepShortest(best, std::move(*trial), kFinalists);
       if (!best.empty() && best.front().time <= trials.bound)
         break;
     }
-    if (few.isFewer() && !best.empty() && best.front().time > trials.bound)
+    if (few.isFewer() && !best.empty() && best.front().time > trials.bound && !hasToStop())
       for (const Trial &trial : best)
         if (std::optional<Guess> each = few.guess(trial.candidate))
           guesses.push_back(std::move(*each));
@@ -110,7 +113,8 @@ private:
 
   /// Words for all microbatches of the best candidates by their guesses.
   std::vector<Trial> screened(int64_t budget, std::vector<Guess> &guesses) {
-    for (size_t i = 0; i < trials.candidates.size() && i < mostTried && (guesses.empty() || trials.walked < budget);
+    for (size_t i = 0;
+         i < trials.candidates.size() && i < mostTried && !hasToStop() && (guesses.empty() || trials.walked < budget);
          ++i)
       if (std::optional<Guess> each = few.guess(i))
         guesses.push_back(std::move(*each));
@@ -124,7 +128,7 @@ private:
     std::sort(guesses.begin(), guesses.end());
     for (const Guess &each : guesses) {
       if (!best.empty() && (trials.walked >= 2 * budget || best.front().time <= trials.bound ||
-                            !Few::isWorthwhile(each, best.front().time)))
+                            !Few::isWorthwhile(each, best.front().time) || hasToStop()))
         break;
       if (std::optional<Trial> trial = trials.tryOn(problem, each.few.candidate))
         keepShortest(best, std::move(*trial), kFinalists);
@@ -136,10 +140,10 @@ private:
   /// ones.
   void tryBeams(std::vector<Trial> &best) {
     const int64_t width = std::min(kBeamLetters / 100 * options.effort / trials.letters, kMostWidth);
-    if (!canBeam(problem) || width < kLeastWidth)
+    if (!canBeam(problem) || width < kLeastWidth || hasToStop())
       return;
     const std::vector<Room> rooms = roomsOf(width);
-    for (size_t i = 0; i < rooms.size() && (best.empty() || best.front().time > trials.bound); ++i) {
+    for (size_t i = 0; i < rooms.size() && (best.empty() || best.front().time > trials.bound) && !hasToStop(); ++i) {
       const size_t each = size_t(width) / rooms.size();
       trials.candidates.push_back({std::string(rooms[i].way), fmt::format("{} of {} states", rooms[i].way, each),
                                    [&, each](const Problem &given, const Capacities &capacity) {
@@ -147,7 +151,8 @@ private:
                                                    {.objective = options.objective,
                                                     .below = worthwhile(best),
                                                     .width = each,
-                                                    .mostOfStage = rooms[i].mostOfStage});
+                                                    .mostOfStage = rooms[i].mostOfStage,
+                                                    .stop = options.stop});
                                    }});
       if (std::optional<Trial> trial = trials.tryOn(problem, trials.candidates.size() - 1, 2))
         keepShortest(best, std::move(*trial), kFinalists);
@@ -211,11 +216,13 @@ static Solution singly(const Problem &problem, Objective objective) {
 
 /// Where B makes a context, under a limit: the words of a search in which F holds for it, and those of one in which
 /// each W stands right behind its B, so that there is one such context at a time.
-static Solution solveBackwardContexts(const Problem &problem, const SolveOptions &options) {
+static std::optional<Solution> solveBackwardContexts(const Problem &problem, const SolveOptions &options) {
   Solution best = singly(problem, options.objective);
+  bool any = false;
   const auto offer = [&](std::optional<Solution> found) {
     if (!found)
       return;
+    any = true;
     found->time = timeOf(problem, found->words, options.objective);
     if (found->time < best.time)
       best = std::move(*found);
@@ -241,14 +248,19 @@ static Solution solveBackwardContexts(const Problem &problem, const SolveOptions
       word = std::move(apart);
     }
   offer(std::move(together));
+  if (!any && options.stop.stop_requested())
+    return std::nullopt;
   best.bound = boundOf(problem, options.objective);
   return best;
 }
 
 /// Where stages are recomputed: the words of a search in which F holds only the input, and B takes the rest.
-static Solution solveInputs(const Problem &problem, const SolveOptions &options) {
+static std::optional<Solution> solveInputs(const Problem &problem, const SolveOptions &options) {
   Solution best = singly(problem, options.objective);
-  if (std::optional<Solution> found = solve(withoutInputs(problem), options); found && found->time < best.time)
+  std::optional<Solution> found = solve(withoutInputs(problem), options);
+  if (!found && options.stop.stop_requested())
+    return std::nullopt;
+  if (found && found->time < best.time)
     best = std::move(*found);
   best.bound = boundOf(problem, options.objective);
   return best;
@@ -284,6 +296,8 @@ static std::optional<Solution> solveMixed(const Problem &problem, const SolveOpt
 }
 
 std::optional<Solution> solve(const Problem &problem, const SolveOptions &options) {
+  if (options.stop.stop_requested())
+    return std::nullopt;
   if (problem.memoryLimit != 0 && problem.memoryLimit < leastLimit(problem))
     return std::nullopt;
   if (problem.recomputes())
@@ -306,6 +320,8 @@ std::optional<Solution> solve(const Problem &problem, const SolveOptions &option
   for (int32_t buffers = options.buffers;; buffers = 1) {
     if (std::optional<Solution> solution = Solver(problem, capacitiesWith(buffers), options, true).run())
       return solution;
+    if (options.stop.stop_requested())
+      return std::nullopt;
     if (buffers <= 1)
       break;
   }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,8 @@ struct SolveOptions {
   int32_t buffers = 2;  // transfer buffers at each end of a pair, for which memory is kept free (capacitiesOf)
   Bytes spare = 0;      // of the limit, left free beside them
   std::vector<std::string> without = {}; // ways (Ways.h) that are left out
+  /// Asked to stop, a search ends with the best that it has found so far.
+  std::stop_token stop = {};
 
   bool has(std::string_view way) const { return std::find(without.begin(), without.end(), way) == without.end(); }
 };
@@ -53,7 +56,7 @@ template <typename Found> void keepShortest(std::vector<Found> &best, Found foun
 }
 
 /// Words of passes that never run together (overlap/Pairing.h has those that do). None where nothing was found that
-/// fits. Needs check(problem) to have passed.
+/// fits, or before the search was asked to stop. Needs check(problem) to have passed.
 std::optional<Solution> solve(const Problem &problem, const SolveOptions &options = {});
 
 } // namespace pipec::schedule

@@ -136,7 +136,8 @@ void Trials::improve(std::vector<Trial> &best, int64_t work) {
     annealing.evaluations = each;
     annealing.enough = bound;
     annealing.seed = i + 1;
-    if (leastOf(best).time <= bound)
+    annealing.stop = options.stop;
+    if (leastOf(best).time <= bound || options.stop.stop_requested())
       return;
     Words words = best[i].words;
     walked += letters * anneal(problem, capacitiesOf(best[i].candidate), words, annealing);
@@ -152,6 +153,7 @@ bool Trials::improve(const Problem &few, Trial &trial, int64_t evaluations, uint
   annealing.objective = options.objective;
   annealing.evaluations = evaluations;
   annealing.seed = seed;
+  annealing.stop = options.stop;
   walked += lettersOf(few) * anneal(few, capacitiesOf(trial.candidate), trial.words, annealing);
   trial.time = timeOf(few, trial.words, options.objective);
   return !needsBuffers || excessOf(few, trial.words) <= 0;

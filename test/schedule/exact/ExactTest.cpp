@@ -22,6 +22,31 @@ protected:
   }
 };
 
+/// Asked to stop at its first question, it has the order that it began with, and the bound that was known.
+TEST_F(ExactTest, StopsWithWhatItHas) {
+  Random random(7);
+  int stopped = 0;
+  for (int n = 0; n < pipec::test::rounds(40, 400); ++n) {
+    const Problem problem = randomProblem(random, 3, 3, 3);
+    std::stop_source stop;
+    const Words start = oneAtATime(problem);
+    const std::optional<Exact> found =
+        exact({byItself(problem)}, {.milliseconds = kEnough,
+                                    .said = [&](const Exact &, Time) { stop.request_stop(); },
+                                    .start = KnownOrder{0, start},
+                                    .stop = stop.get_token()});
+    ASSERT_TRUE(found);
+    EXPECT_LE(found->questions, 1);
+    if (!stop.stop_requested())
+      continue; // proven without a question
+    ++stopped;
+    EXPECT_EQ(found->words, start);
+    EXPECT_EQ(found->time, timeOf(problem, start, Objective::Span));
+    EXPECT_EQ(found->bound.picoseconds(), lowerBounds(problem).span);
+  }
+  EXPECT_GT(stopped, pipec::test::seen(5));
+}
+
 TEST_F(ExactTest, FindsTheLeastOfAllOrders) {
   Random random(31);
   int looked = 0, limited = 0;

@@ -31,6 +31,25 @@ void expectRight(const Problem &problem, const Solution &solution, Objective obj
 
 const size_t kStride = pipec::test::stride(1, 1);
 
+/// Asked to stop before it began, it has nothing: not even what needs no search, one microbatch at a time.
+TEST(Search, StopsBeforeAnythingIsFound) {
+  std::stop_source stop;
+  Problem problem = grid::problemOf(grid::all().front());
+  ASSERT_TRUE(solve(problem, {.stop = stop.get_token()}));
+  stop.request_stop();
+  for (const bool mixed : {false, true})
+    for (const Bytes context : {0, 1}) {
+      Problem each = problem;
+      each.mixed = mixed;
+      each.stages.front().backwardContext = context;
+      EXPECT_FALSE(solve(each, {.stop = stop.get_token()}));
+    }
+  Words words = oneAtATime(problem);
+  const Words before = words;
+  EXPECT_LE(anneal(problem, capacitiesOf(problem, 1), words, {.evaluations = 1'000'000, .stop = stop.get_token()}), 1);
+  EXPECT_EQ(words, before);
+}
+
 /// Where whole backwards take less than their parts, an order of both is never longer than one of either.
 TEST(Search, MixedIsNeverLongerThanSplitOrFused) {
   const std::vector<grid::Row> rows = grid::all();
