@@ -21,7 +21,8 @@ namespace pipec {
 
 namespace {
 
-/// Printable ASCII and UTF-8 stay as they are; any other byte is a question mark, so that columns stay.
+/// Printable ASCII and UTF-8 stay as they are; any other byte is a question mark, so that columns stay, and so are
+/// those of the control characters U+0080 to U+009F.
 std::string shown(std::string text) {
   for (size_t at = 0; at < text.size();) {
     const auto *begin = reinterpret_cast<const llvm::UTF8 *>(text.data()) + at;
@@ -31,6 +32,8 @@ std::string shown(std::string text) {
       c = '?';
     else if ((c >= 0 && c < ' ' && c != '\n') || c == 127)
       c = c == '\t' ? ' ' : '?';
+    else if (length == 2 && begin[0] == 0xC2 && begin[1] < 0xA0)
+      c = text[++at] = '?';
     else
       at += length - 1;
     ++at;

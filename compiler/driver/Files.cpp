@@ -19,6 +19,8 @@ static std::map<std::string, Kept> all;
 
 void keep(const std::string &name, const std::string &text) { all[name] = {{}, {text.begin(), text.end()}}; }
 
+bool isKept(const std::string &path) { return all.contains(path); }
+
 const Kept *keptOf(const std::string &path) {
   if (const auto known = all.find(path); known != all.end())
     return &known->second;

@@ -18,6 +18,9 @@ inline constexpr std::string_view kStandard = "-";
 /// What messages call a file that is read.
 inline std::string nameOf(const std::string &path) { return path == kStandard ? "<stdin>" : path; }
 
+/// Whether the bytes of this name are there already, made or read.
+bool isKept(const std::string &path);
+
 /// The bytes of a file that cannot be read twice: all of a plan, of another at most one more than an order file may
 /// have. Null for a file that can be, and for what is no file.
 struct Kept {

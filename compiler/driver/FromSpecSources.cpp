@@ -8,6 +8,8 @@
 
 #include "llvm/ADT/StringExtras.h"
 
+#include <filesystem>
+
 using namespace mlir;
 
 namespace pipec {
@@ -160,6 +162,9 @@ LogicalResult Import::orderFile() {
   if (!file || file->list)
     return error(file ? file->mark : spec.schedule.mark) << "schedule 'order' needs one file", failure();
   const std::string path = spec::orderFileOf(spec);
+  std::error_code unknown;
+  if (!isKept(path) && std::filesystem::is_fifo(path, unknown)) // nobody may ever write into it
+    return error(file->mark) << path << ": is a FIFO; expected a file", failure();
   std::vector<uint8_t> bytes;
   if (Status status = readBytes(path, limits::kOrderBytes, bytes); !status.ok())
     return error(file->mark) << status.message, failure();

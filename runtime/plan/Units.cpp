@@ -136,14 +136,15 @@ std::string pattern(const Measure &measure) {
 } // namespace
 
 std::string escaped(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   std::string result;
-  for (char c : text) {
-    auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F)
-      result += fmt::format("\\x{:02x}", byte);
+  for (size_t i = 0; i < text.size(); ++i)
+    if (byte(i) < 0x20 || byte(i) == 0x7F)
+      result += fmt::format("\\x{:02x}", byte(i));
+    else if (byte(i) == 0xC2 && byte(i + 1) >= 0x80 && byte(i + 1) < 0xA0) // U+0080 to U+009F
+      result += fmt::format("\\u{:04x}", byte(++i));
     else
-      result += c;
-  }
+      result += text[i];
   return result;
 }
 

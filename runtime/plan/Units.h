@@ -32,7 +32,7 @@ Quantity parsePart(std::string_view text, int64_t least, int64_t most);
 /// The reverse of parseDecimal: "1.25".
 std::string decimalText(int64_t millionths);
 
-/// Text as a message may show it, as a file's name: control characters escaped.
+/// Text as a message may show it, as a file's name: control characters escaped, those of U+0080 to U+009F too.
 std::string escaped(std::string_view text);
 /// Text from a file: in quotes, at most 40 bytes of it, escaped.
 std::string quoted(std::string_view text);

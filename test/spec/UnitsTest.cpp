@@ -112,4 +112,10 @@ TEST(Units, integersAreDecimal) {
     EXPECT_EQ(parseInteger(text, 1, 65536).error, "expected an integer from 1 to 65536, found '" + text + "'");
 }
 
+TEST(Units, controlCharactersAreEscaped) {
+  EXPECT_EQ(pipec::units::escaped("a\x1b[31m\n\x7f"), "a\\x1b[31m\\x0a\\x7f");
+  EXPECT_EQ(pipec::units::escaped("a\u0080\u009b2J\u00a0é\xc2"), "a\\u0080\\u009b2J\u00a0é\xc2");
+  EXPECT_EQ(pipec::units::quoted("\u009b2J"), "'\\u009b2J'");
+}
+
 } // namespace
