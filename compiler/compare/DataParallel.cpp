@@ -72,7 +72,7 @@ bool sweepDataParallel(const Source &source, const Say &say, std::vector<PolicyR
   const std::vector<int32_t> &layers = compiled.plan.variants.front().cut;
   const std::vector<int64_t> cut(layers.begin(), layers.end());
   const schedule::Problem problem = withWholeState(compiled.problems.front(), spec, cut);
-  const PolicyExchanges exchanges(spec, problem, compiled.words.front(), cut, context);
+  const PolicyExchanges exchanges(spec, problem, compiled.words.front(), cut, context, source.stop);
   std::vector<PolicyExchange> made;
   for (const schedule::Policy &policy : schedule::policies()) {
     if (source.stop.stop_requested())

@@ -3,6 +3,7 @@
 #include "compiler/driver/Auto.h"
 #include "compiler/driver/BestPlan.h"
 #include "compiler/driver/CompileJobs.h"
+#include "compiler/driver/CompileMemory.h"
 #include "compiler/driver/CompileReplicas.h"
 #include "compiler/driver/CrossCheck.h"
 #include "compiler/driver/Cut.h"
@@ -10,7 +11,6 @@
 #include "compiler/driver/Diagnostics.h"
 #include "compiler/driver/Files.h"
 #include "compiler/driver/FromSpec.h"
-#include "compiler/driver/Memory.h"
 #include "compiler/driver/Recompute.h"
 #include "compiler/emit/BoundsHold.h"
 #include "compiler/emit/EmitPlan.h"
@@ -350,9 +350,12 @@ private:
       return code;
     ReplicasOptions options{sharding, until};
     options.lower.keepVisits = compiled.keepVisits;
+    options.stop = compiled.stop;
     if (said == Said::Everything)
       options.lower.others = [&] { return fittingSchedules(spec, made.problem.stagesOfCopy(), context); };
-    return pipec::compileReplicas(whole, options, context, made);
+    const Code code = pipec::compileReplicas(whole, options, context, made);
+    compiled.isCutShort |= compiled.stop.stop_requested() && searchesExchange(whole);
+    return code;
   }
 
   /// Compiles one replica of a spec.

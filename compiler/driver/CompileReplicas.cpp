@@ -140,7 +140,7 @@ Code compileReplicas(const spec::Spec &spec, const ReplicasOptions &options, MLI
         << "schedule: an order file that places transfers is not supported with replicas yet: leave them out of it";
     return Code::Input;
   }
-  const PolicyExchanges exchanges(spec, problem, made.words, cut, context);
+  const PolicyExchanges exchanges(spec, problem, made.words, cut, context, options.stop);
   const PolicyExchange chosen = exchanges.chosen(options.sharding);
   if (!chosen.found()) {
     emitError(place) << "data_parallel.policy: " << spec.dataParallel.policy.value << " " << chosen.wrong;

@@ -20,6 +20,7 @@ struct ReplicasOptions {
   Sharding sharding = Sharding::Any;
   Stage until = Stage::Plan; // Design, Programs: that IR as text, in place of the plan
   LowerPipelineOptions lower = {};
+  std::stop_token stop = {}; // asked to stop, the search for an exchange goes on with the best so far
 };
 
 /// Makes the plan of one replica that of all: chooses the exchange by the spec's policy, puts it into the programs, and

@@ -1,7 +1,7 @@
 #include "compiler/driver/FromSpec.h"
 
+#include "compiler/driver/CompileMemory.h"
 #include "compiler/driver/FromSpecImport.h"
-#include "compiler/driver/Memory.h"
 #include "compiler/schedule/construct/Refill.h"
 #include "compiler/schedule/evaluate/Buffers.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
@@ -231,6 +231,8 @@ LogicalResult Import::checkBlock() {
 }
 
 LogicalResult Import::checkPairs() {
+  if (!spec.overlapped)
+    return success();
   auto check = [&](int32_t forward, int32_t backward) -> LogicalResult {
     const schedule::Stage &stage = problem.stages[size_t(forward)];
     const schedule::Time other = schedule::ownCost(problem.stages[size_t(backward)], schedule::Letter::BW);
@@ -255,15 +257,14 @@ LogicalResult Import::checkPairs() {
   if (!objective && !(entry && entry->overlaps))
     return success();
   for (const std::vector<int32_t> &mine : problem.stagesByRank())
-    for (const int32_t forward : mine)
-      for (const int32_t backward : mine) {
-        // A search pairs what may be; those of the catalogue pair what two stages do.
-        const bool pairs =
-            objective ? llvm::none_of(mine, [&](int32_t each) { return schedule::mayOverlap(problem, forward, each); })
-                      : forward != backward;
-        if (pairs && failed(check(forward, backward)))
+    for (const int32_t forward : mine) {
+      // A search pairs what may be; those of the catalogue pair what two stages do.
+      const bool pairsNone =
+          objective && llvm::none_of(mine, [&](int32_t each) { return schedule::mayOverlap(problem, forward, each); });
+      for (const int32_t backward : mine)
+        if ((objective ? pairsNone : forward != backward) && failed(check(forward, backward)))
           return failure();
-      }
+    }
   return success();
 }
 

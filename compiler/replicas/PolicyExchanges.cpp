@@ -14,10 +14,16 @@ namespace pipec {
 
 static constexpr int64_t kMostPieces = 1 << 16; // of tensors
 
+bool searchesExchange(const spec::Spec &spec) {
+  const schedule::Policy *policy = schedule::findPolicy(spec.dataParallel.policy.value);
+  return spec.dataParallel.degree.value > 1 && (!policy || policy->triesBundles);
+}
+
 PolicyExchanges::PolicyExchanges(const spec::Spec &spec, const schedule::Problem &problem, const schedule::Words &words,
-                                 const std::vector<int64_t> &cut, MLIRContext &context)
-    : spec(spec), problem(problem), words(words), context(context), replicas(replicasOf(spec, problem, cut)),
-      exchanges(of(words)), stagesByRank(problem.stagesByRank()), ready(exchanges.readyOf(replicas)) {}
+                                 const std::vector<int64_t> &cut, MLIRContext &context, std::stop_token stop)
+    : spec(spec), problem(problem), words(words), context(context), stop(std::move(stop)),
+      replicas(replicasOf(spec, problem, cut)), exchanges(of(words)), stagesByRank(problem.stagesByRank()),
+      ready(exchanges.readyOf(replicas)) {}
 
 /// As the published policies use them, which update whole layers.
 schedule::Replicas PolicyExchanges::whole() const {
@@ -80,6 +86,8 @@ PolicyExchange PolicyExchanges::published(const schedule::Policy &policy) const 
     return made;
   }
   for (const schedule::Bytes bundle : tries ? sizes() : std::vector<schedule::Bytes>{parameters.bundle}) {
+    if (made.found() && stop.stop_requested())
+      break;
     parameters.bundle = bundle;
     schedule::Exchange exchange = policy.make({made.replicas, stagesByRank, ready}, parameters);
     const plan::Time span = exchanges.spanOf(made.replicas, exchange);
@@ -96,6 +104,7 @@ PolicyExchange PolicyExchanges::published(const schedule::Policy &policy) const 
 
 schedule::ExchangeChoice PolicyExchanges::choiceFor(Sharding sharding) const {
   schedule::ExchangeChoice choice;
+  choice.stop = stop;
   const schedule::MayExchange may = mayOf(spec);
   choice.mayReduce = may.whole && sharding != Sharding::All;
   choice.mayDecouple = may.decoupled;
@@ -150,7 +159,7 @@ PolicyExchange PolicyExchanges::chosen(Sharding sharding) const {
     return published(*policy);
   std::vector<PolicyExchange> others;
   for (const schedule::Policy &policy : schedule::policies())
-    if (policy.compiles && sharding != Sharding::All)
+    if (policy.compiles && sharding != Sharding::All && (others.empty() || !stop.stop_requested()))
       others.push_back(published(policy));
   return searched(sharding, others);
 }
@@ -188,6 +197,8 @@ std::vector<PolicyExchanges::Order> PolicyExchanges::ordersFor(const schedule::R
   };
   std::vector<Tried> tried;
   for (const schedule::Words &each : all) {
+    if (!tried.empty() && stop.stop_requested())
+      break;
     const Exchanges others = of(each);
     std::vector<std::vector<int32_t>> tails{{}};
     if (std::vector<int32_t> behind = others.tails(); !behind.empty())

@@ -8,6 +8,7 @@
 #include "compiler/schedule/exchange/ChooseExchange.h"
 #include "compiler/schedule/exchange/Policies.h"
 
+#include <stop_token>
 #include <string>
 
 namespace pipec {
@@ -26,14 +27,18 @@ struct PolicyExchange {
   bool found() const { return span != Exchanges::kNever; }
 };
 
+/// Whether the exchange of a spec's policy is searched for.
+bool searchesExchange(const spec::Spec &spec);
+
 /// Which layers may be sharded. The variants of a plan shard the same ones, so that a swap moves no state.
 enum class Sharding : uint8_t { Any, All, None };
 
 class PolicyExchanges {
 public:
-  /// All but `cut` outlive the object. `problem`: with the static memory of whole updates.
+  /// All but `cut` and `stop` outlive the object. `problem`: with the static memory of whole updates. Asked to stop,
+  /// what searches goes on with the best so far.
   PolicyExchanges(const spec::Spec &spec, const schedule::Problem &problem, const schedule::Words &words,
-                  const std::vector<int64_t> &cut, mlir::MLIRContext &context);
+                  const std::vector<int64_t> &cut, mlir::MLIRContext &context, std::stop_token stop = {});
 
   /// With the spec's parameters, where it names this policy.
   PolicyExchange published(const schedule::Policy &policy) const;
@@ -71,6 +76,7 @@ private:
   const schedule::Problem &problem;
   const schedule::Words &words;
   mlir::MLIRContext &context;
+  const std::stop_token stop;
   const schedule::Replicas replicas;
   const Exchanges exchanges; // of these words
   const std::vector<std::vector<int32_t>> stagesByRank;

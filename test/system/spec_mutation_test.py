@@ -10,7 +10,7 @@ import unittest
 from support import CHECK, INPUT, OK, SOAK, SOURCE, SPECS, ToolTest, tool
 
 MEMORY = 1 << 30  # bytes of addresses that a tool gets
-SECONDS = 10 if SOAK else 120  # of a processor: without a soak, a hang
+SECONDS = 20 if SOAK else 120  # of a processor: without a soak, a hang
 PLACE = re.compile(r"^.+:\d+:\d+: error: ", re.M)
 OURS = re.compile(r"internal|terminate called|[Aa]ssert|what\(\)|std::|yaml-cpp|LLVM ERROR|bad_alloc|bad conversion|out of memory")
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f]")

@@ -92,6 +92,17 @@ class StopTest(ToolTest):
         self.assertTrue(found["schedules"])
         self.assertIn("\nstopped by --time: more time may find more, and better\n", self.in_time("search").stdout)
 
+    def test_an_exchange_is_searched_for_in_time_too(self):
+        report = json.loads(self.pipec("report", SPECS / "data-parallel.yaml", "--time", "1ms", "--json").stdout)
+        self.assertEqual(report["stopped"], "--time")
+        self.assertLessEqual(report["span_lower_bound_ms"], report["span_ms"])
+
+    def test_many_stages_on_a_rank_are_no_hang(self):
+        """What is looked at before a search does not take the third power of them."""
+        done = self.pipec("report", SPECS / "auto.yaml", "--set", "pipeline.stages_per_rank=4096", "--set", "memory.limit=100TiB",
+                          "--time", "1ms", code=INPUT)
+        self.assertIn("error: the search was stopped before it found an order", done.stderr)
+
     def test_time_enough_changes_nothing(self):
         spec = SPECS / "auto.yaml"
         for plan, arguments in (("whole", ()), ("timed", ("--time", "1000s"))):

@@ -20,7 +20,7 @@
 #include "tools/commandline/Standard.h"
 #include "tools/pipec/AdaptReport.h"
 #include "tools/pipec/Inputs.h"
-#include "tools/pipec/Progress.h"
+#include "tools/pipec/ProgressLine.h"
 #include "tools/pipec/SearchRows.h"
 #include "tools/pipec/Stopping.h"
 #include "tools/pipec/VerifyOrder.h"
@@ -109,7 +109,7 @@ int compileCommand(const CommandOptions &options) {
   const Stopping stopping(time, /*byInterrupt=*/false);
   compiled.stop = stopping.token();
   {
-    Progress progress(!options.json, Shown::IfLong);
+    ProgressLine progress(!options.json, Shown::IfLong);
     compiled.says = std::ref(progress);
     if (!compile(options.input, options.set, until, compiled, failure))
       return fail(options, failure);
@@ -203,8 +203,14 @@ int reportCommand(const CommandOptions &options) {
     return code;
   if (Status status = emit::checkBounds(report); !status.ok())
     return fail(options, options.input, status);
-  if (Status status = emit::addRings(compiled.plan, report); !status.ok())
-    return fail(options, options.input, status);
+  Status found;
+  {
+    ProgressLine progress(!options.json, Shown::IfLong);
+    progress("looking for transfer buffers that bind");
+    found = emit::addRings(compiled.plan, report);
+  }
+  if (!found.ok())
+    return fail(options, options.input, found);
   if (!options.network.empty()) {
     simulate::Scenario network;
     if (!readNetwork(options, compiled.plan, network, code))

@@ -5,7 +5,7 @@
 #include "runtime/plan/Units.h"
 #include "runtime/plan/Write.h"
 #include "tools/commandline/Standard.h"
-#include "tools/pipec/Progress.h"
+#include "tools/pipec/ProgressLine.h"
 
 #include <fmt/format.h>
 
@@ -52,7 +52,7 @@ bool obtain(const CommandOptions &options, const std::string &path, Compiled &co
     compiled.output = options.output;
     bool done = false;
     {
-      Progress progress(!options.json, Shown::IfLong);
+      ProgressLine progress(!options.json, Shown::IfLong);
       compiled.says = std::ref(progress);
       done = compile(path, options.set, Stage::Plan, compiled, failure);
     }

@@ -8,7 +8,7 @@
 #include "runtime/plan/Units.h"
 #include "tools/pipec/Commands.h"
 #include "tools/pipec/Inputs.h"
-#include "tools/pipec/Progress.h"
+#include "tools/pipec/ProgressLine.h"
 #include "tools/pipec/SearchRows.h"
 #include "tools/pipec/Stopping.h"
 
@@ -46,7 +46,7 @@ int searchSchedules(const CommandOptions &options, const Compiled &spec, const S
   const schedule::Objective objective = spec.objective;
   std::vector<Row> rows;
   {
-    Progress progress(!options.json, Shown::AtOnce);
+    ProgressLine progress(!options.json, Shown::AtOnce);
     rows = compareSchedules(sourceOf(options, stopping), spec, std::ref(progress));
   }
   if (Status status = checkRows(rows); !status.ok())
@@ -65,7 +65,7 @@ int searchWidths(const CommandOptions &options, const Stopping &stopping) {
   std::vector<BurstRow> rows;
   Failure failure;
   {
-    Progress progress(!options.json, Shown::AtOnce);
+    ProgressLine progress(!options.json, Shown::AtOnce);
     if (!compareBursts(sourceOf(options, stopping), std::ref(progress), rows, failure))
       return fail(options, failure);
   }
@@ -80,7 +80,7 @@ int sweepMemory(const CommandOptions &options, schedule::Objective objective, co
   Sweep sweep;
   Failure failure;
   {
-    Progress progress(!options.json, Shown::AtOnce);
+    ProgressLine progress(!options.json, Shown::AtOnce);
     if (!sweepMemory(sourceOf(options, stopping), objective, std::ref(progress), sweep, failure))
       return fail(options, failure);
   }
@@ -137,7 +137,7 @@ int sweepPolicies(const CommandOptions &options, const Stopping &stopping) {
   std::vector<PolicyRow> rows;
   Failure failure;
   {
-    Progress progress(!options.json, Shown::AtOnce);
+    ProgressLine progress(!options.json, Shown::AtOnce);
     if (!sweepDataParallel(sourceOf(options, stopping), std::ref(progress), rows, failure))
       return fail(options, failure);
   }
@@ -209,7 +209,7 @@ int searchExactly(const CommandOptions &options, const Stopping &stopping) {
   ExactOrder exact;
   Failure failure;
   {
-    Progress progress(!options.json, Shown::AtOnce);
+    ProgressLine progress(!options.json, Shown::AtOnce);
     if (!searchExactly(sourceOf(options, stopping), time, std::ref(progress), exact, failure))
       return fail(options, failure);
   }

@@ -327,7 +327,7 @@ int describe(const CLI::App &app, std::string_view command, const std::string &n
   return 0;
 }
 
-/// Where what is known beforehand (compiler/driver/Memory.h) did not refuse it; the exit code.
+/// Where what is known beforehand (compiler/driver/CompileMemory.h) did not refuse it; the exit code.
 int outOfMemory() {
   pipec::say("pipec: error: out of memory: expected fewer microbatches or stages, or more memory\n");
   return int(pipec::Code::Run);
@@ -352,7 +352,8 @@ int main(int argc, char **argv) {
              "  pipec report specs/1f1b.yaml --set pipeline.microbatches=32\n"
              "  pipec compile specs/1f1b.yaml -o 1f1b.pipe && piperun 1f1b.pipe --local\n"
              "  pipec compile --help\n\n"
-             "Exit codes: 0 done, 1 the input is wrong, 2 the usage is wrong, 3 a check failed, 4 the run failed.");
+             "Exit codes: 0 done, 1 the input is wrong, 2 the usage is wrong, 3 a check failed, 4 the run failed, "
+             "130 a search was interrupted.");
   pipec::CommandOptions options;
   std::map<CLI::App *, const Subcommand *> known;
   for (const Subcommand &each : kSubcommands) {

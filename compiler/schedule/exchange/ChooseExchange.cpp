@@ -109,7 +109,10 @@ private:
     return !sums || stage.whole[i] == stage.whole[i - 1];
   }
 
-  bool done() const { return judged >= choice.most || best.time <= choice.lower; }
+  bool done() const {
+    const bool isFound = best.time != std::numeric_limits<Time>::max();
+    return judged >= choice.most || best.time <= choice.lower || (isFound && choice.stop.stop_requested());
+  }
 
   Time judgeOf(Exchange exchange) {
     ++judged;

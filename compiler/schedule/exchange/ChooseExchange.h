@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <optional>
+#include <stop_token>
 
 namespace pipec::schedule {
 
@@ -16,6 +17,7 @@ struct ExchangeChoice {
   std::optional<Bytes> fusion;               // layers are joined below this; absent: chosen
   Time lower = 0;                            // no exchange takes less: a search ends there
   int64_t most = 24000;                      // exchanges that are judged, at most
+  std::stop_token stop = {};                 // asked to stop, a search ends once it has an exchange
 };
 
 struct ChosenExchange {

@@ -13,8 +13,8 @@ struct CompileSize {
   bool isSplit = true;                  // backwards are
   bool anyRings = false;                // transfer buffers are for any timing
 };
-/// About the most bytes that this process holds during the compile: its peak resident size. Memory.cpp says how that
-/// was measured.
+/// About the most bytes that this process holds during the compile: its peak resident size. CompileMemory.cpp says how
+/// that was measured.
 int64_t bytesToCompile(const CompileSize &size);
 
 /// What this process may hold at most, and what says so.

@@ -1,4 +1,4 @@
-#include "tools/pipec/Progress.h"
+#include "tools/pipec/ProgressLine.h"
 
 #include "runtime/plan/Units.h"
 #include "tools/commandline/Standard.h"
@@ -25,7 +25,7 @@ std::chrono::milliseconds longFrom() {
 
 } // namespace
 
-Progress::Progress(bool shown, Shown when) {
+ProgressLine::ProgressLine(bool shown, Shown when) {
   if (!shown || !isatty(STDERR_FILENO))
     return;
   thread = std::thread([this, when] {
@@ -44,7 +44,7 @@ Progress::Progress(bool shown, Shown when) {
   });
 }
 
-Progress::~Progress() {
+ProgressLine::~ProgressLine() {
   if (!thread.joinable())
     return;
   {
@@ -56,7 +56,7 @@ Progress::~Progress() {
   say("\r\x1b[K");
 }
 
-void Progress::operator()(const std::string &now) {
+void ProgressLine::operator()(const std::string &now) {
   if (!thread.joinable())
     return;
   {

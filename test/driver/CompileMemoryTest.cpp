@@ -1,5 +1,5 @@
 // What a compile needs of memory, and what a machine has of it, from files that a kernel could have written.
-#include "compiler/driver/Memory.h"
+#include "compiler/driver/CompileMemory.h"
 
 #include <filesystem>
 #include <fstream>

@@ -13,12 +13,12 @@ enum class Shown { AtOnce, IfLong };
 
 /// A line on standard error that is rewritten in place: what is done, and for how many seconds the command has run.
 /// Where standard error is no terminal, nothing. The line is gone when the object is.
-class Progress {
+class ProgressLine {
 public:
   /// `shown` is false for output that is for programs.
-  Progress(bool shown, Shown when);
-  ~Progress();
-  Progress(const Progress &) = delete;
+  ProgressLine(bool shown, Shown when);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine &) = delete;
 
   /// What is done now.
   void operator()(const std::string &what);

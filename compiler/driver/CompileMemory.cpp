@@ -1,4 +1,4 @@
-#include "compiler/driver/Memory.h"
+#include "compiler/driver/CompileMemory.h"
 
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Text.h"
