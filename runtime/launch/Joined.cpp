@@ -3,6 +3,7 @@
 // job.
 #include "runtime/launch/Joined.h"
 
+#include "runtime/launch/waits/HostLookup.h"
 #include "runtime/stage/hosted/Handover.h"
 #include "runtime/transport/host/Door.h"
 #include "runtime/transport/host/Meeting.h"
@@ -33,6 +34,7 @@ constexpr auto kRedial = 50ms; // pause before the next round of calls: rank 0 m
 constexpr auto kAnswer = 3s;   // for so long a port has to answer
 constexpr auto kReminder = 5s; // how often a waiting process says so
 constexpr auto kRefusal = 10s; // for so long a process that refuses tells the others
+constexpr plan::Time kRefusalTime = std::chrono::nanoseconds(kRefusal).count() * 1000;
 constexpr auto kAwait = asio::use_awaitable;
 
 /// Logs each text once, and at most kMost texts, since strangers may cause ever new ones.
@@ -64,13 +66,19 @@ Status identityOf(const JoinedSetup &setup, Identity &identity) {
 /// Who has the controller.
 std::string leaderOf(const JoinedSetup &setup) { return "rank 0 at " + setup.environment.host; }
 
-Status resolve(asio::io_context &io, const Environment &environment, tcp::resolver::results_type &found) {
-  std::error_code error;
-  found = tcp::resolver(io).resolve(environment.host, std::to_string(environment.port), error);
-  if (!error)
-    return {};
-  return Status::run(fmt::format("rank {}: the host of rank 0, {}, is not known: {}", environment.rank,
-                                 environment.host, error.message()));
+/// The addresses of the host of rank 0. `patience`: 0: no limit. Ends early where the program around a run closes it.
+Status findHost(const JoinedSetup &setup, plan::Time patience, std::vector<asio::ip::address> &found) {
+  HostLookup lookup(setup.environment.host);
+  Handover *handover = setup.options.hosting.handover;
+  if (handover)
+    handover->onFailure(lookup.stopper());
+  const Status status = lookup.await(patience, found);
+  if (handover && !handover->failed().ok())
+    return handover->failed();
+  return status.ok()
+             ? status
+             : Status::run(fmt::format("rank {}: {}; set MASTER_ADDR to a name or address that this machine knows",
+                                       setup.environment.rank, status.message));
 }
 
 /// "first (10.0.0.1)", or the address alone if that is the host.
@@ -79,20 +87,22 @@ std::string nameOf(const std::string &host, const asio::ip::address &address) {
   return host == text ? text : fmt::format("{} ({})", host, text);
 }
 
-Status listen(const Environment &environment, tcp::acceptor &acceptor, asio::io_context &io) {
-  tcp::resolver::results_type found;
-  Status status = resolve(io, environment, found);
+/// `patience`: as of findHost.
+Status listen(const JoinedSetup &setup, plan::Time patience, tcp::acceptor &acceptor) {
+  const Environment &environment = setup.environment;
+  std::vector<asio::ip::address> found;
+  Status status = findHost(setup, patience, found);
   if (!status.ok())
     return status;
   std::vector<asio::ip::address> addresses; // those that the other processes can reach
-  for (const auto &entry : found)
-    if (!environment.spread || !entry.endpoint().address().is_loopback())
-      addresses.push_back(entry.endpoint().address());
+  for (const asio::ip::address &address : found)
+    if (!environment.spread || !address.is_loopback())
+      addresses.push_back(address);
   if (addresses.empty())
     return Status::run(
         fmt::format("rank 0: no other machine can reach {}: set MASTER_ADDR to an address of this machine "
                     "on the network between them",
-                    nameOf(environment.host, found.begin()->endpoint().address())));
+                    nameOf(environment.host, found.front())));
   std::error_code error;
   for (int port = environment.port; port < environment.port + kPorts && port <= UINT16_MAX; ++port)
     for (const asio::ip::address &address : addresses) {
@@ -112,11 +122,11 @@ Status listen(const Environment &environment, tcp::acceptor &acceptor, asio::io_
                                  environment.port + kPorts - 1, error.message()));
 }
 
-/// Listens, and says so. `address`: where.
-Status openDoor(const JoinedSetup &setup, const Identity &identity, asio::io_context &io, asio::ip::address &address,
-                std::shared_ptr<Door> &door) {
+/// Listens, and says so. `patience`: as of findHost. `address`: where.
+Status openDoor(const JoinedSetup &setup, plan::Time patience, const Identity &identity, asio::io_context &io,
+                asio::ip::address &address, std::shared_ptr<Door> &door) {
   tcp::acceptor acceptor(io);
-  Status status = listen(setup.environment, acceptor, io);
+  Status status = listen(setup, patience, acceptor);
   if (!status.ok())
     return status;
   address = acceptor.local_endpoint().address();
@@ -138,7 +148,7 @@ public:
       return {};
     asio::ip::address address;
     std::shared_ptr<Door> door;
-    if (Status status = openDoor(setup, identity, *io, address, door); !status.ok())
+    if (Status status = openDoor(setup, kRefusalTime, identity, *io, address, door); !status.ok())
       return status;
     door->open([this](Greeting greeting, tcp::socket socket) { guest(std::move(greeting), std::move(socket)); },
                [this](const Status &) { io->stop(); });
@@ -184,7 +194,7 @@ public:
         members(size_t(identity.world)) {}
 
   Status open() {
-    if (Status status = openDoor(setup, identity, io, address, door); !status.ok())
+    if (Status status = openDoor(setup, setup.options.rendezvous, identity, io, address, door); !status.ok())
       return status;
     door->open([this](Greeting greeting, tcp::socket socket) { guest(std::move(greeting), std::move(socket)); },
                [this](const Status &broken) { controller.fail(broken.message, true); },
@@ -255,8 +265,11 @@ private:
 /// Calls rank 0 at its ports, again and again, until it answers.
 class Caller {
 public:
-  Caller(asio::io_context &io, const Identity &self, const Environment &environment, plan::Time deadline)
-      : io(io), self(self), environment(environment), patience(io), deadline(deadline) {}
+  /// `begin`: when the time until the deadline began to run.
+  Caller(asio::io_context &io, const Identity &self, const Environment &environment,
+         std::vector<asio::ip::address> addresses, std::chrono::steady_clock::time_point begin, plan::Time deadline)
+      : io(io), self(self), environment(environment), addresses(std::move(addresses)), patience(io), begin(begin),
+        deadline(deadline) {}
 
   Status call(std::optional<Line> &line) {
     asio::co_spawn(io, dial(), [](std::exception_ptr error) {
@@ -271,12 +284,8 @@ public:
 
 private:
   asio::awaitable<void> dial() {
-    tcp::resolver::results_type found;
-    status = resolve(io, environment, found);
-    if (!status.ok())
-      co_return;
     std::string last = "nobody listens there";
-    auto begin = std::chrono::steady_clock::now(), told = begin;
+    auto told = std::chrono::steady_clock::now();
     while (deadline == 0 || std::chrono::steady_clock::now() - begin < std::chrono::nanoseconds(deadline / 1000)) {
       if (auto now = std::chrono::steady_clock::now(); now - told >= kReminder) {
         spdlog::warn("{} s: waiting for rank 0 at {}, ports {} to {}: {}",
@@ -285,9 +294,9 @@ private:
         told = now;
       }
       for (int port = environment.port; port < environment.port + kPorts && port <= UINT16_MAX; ++port)
-        for (const auto &entry : found) {
+        for (const asio::ip::address &address : addresses) {
           tcp::socket socket(io);
-          if (co_await knock(socket, tcp::endpoint(entry.endpoint().address(), uint16_t(port)), last)) {
+          if (co_await knock(socket, tcp::endpoint(address, uint16_t(port)), last)) {
             if (status.ok()) {
               prepareSocket(socket);
               connected.emplace(std::move(socket), std::move(session));
@@ -343,7 +352,9 @@ private:
   asio::io_context &io;
   const Identity self;
   const Environment &environment;
+  const std::vector<asio::ip::address> addresses;
   asio::steady_timer patience;
+  const std::chrono::steady_clock::time_point begin;
   const plan::Time deadline; // 0: none
   Status status;
   Session session;
@@ -395,13 +406,17 @@ Status runHost(const JoinedSetup &setup, const Identity &identity, RunResult &re
   return outcome.ok() ? status : outcome;
 }
 
-/// Calls rank 0 for as long as that. No line without an error: the host has closed the run.
+/// Finds and calls rank 0, for as long as that together. No line without an error: the host has closed the run.
 Status callRankZero(const JoinedSetup &setup, const Identity &identity, asio::io_context &io, plan::Time patience,
                     std::optional<Line> &line) {
   struct Calls {
     std::mutex mutex;
     bool still = true;
   };
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<asio::ip::address> addresses;
+  if (Status status = findHost(setup, patience, addresses); !status.ok())
+    return status;
   const auto calls = std::make_shared<Calls>();
   if (Handover *handover = setup.options.hosting.handover)
     handover->onFailure([&io, calls] {
@@ -409,7 +424,7 @@ Status callRankZero(const JoinedSetup &setup, const Identity &identity, asio::io
       if (calls->still)
         io.stop();
     });
-  Status status = Caller(io, identity, setup.environment, patience).call(line);
+  Status status = Caller(io, identity, setup.environment, std::move(addresses), begin, patience).call(line);
   std::lock_guard lock(calls->mutex);
   calls->still = false;
   io.restart();
@@ -435,8 +450,7 @@ Status runMember(const JoinedSetup &setup, const Identity &identity) {
 Status refuse(const JoinedSetup &setup, const Identity &identity) {
   asio::io_context io;
   std::optional<Line> line;
-  const plan::Time patience = std::chrono::duration_cast<std::chrono::nanoseconds>(kRefusal).count() * 1000;
-  if (Status status = callRankZero(setup, identity, io, patience, line); !status.ok() || !line)
+  if (Status status = callRankZero(setup, identity, io, kRefusalTime, line); !status.ok() || !line)
     return status;
   auto channel = std::make_shared<Channel>(Channel::Socket(std::move(line->socket)), std::move(line->session));
   channel->start<messages::ToRank>(

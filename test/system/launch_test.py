@@ -56,7 +56,7 @@ class LaunchTest(ToolTest):
         self.fail(f"{says}\nis not in\n{''.join(said)}")
 
     def refused(self, code=USAGE, arguments=(), **variables):
-        done = subprocess.run([BIN / "piperun", self.plan, *arguments], env={**clean(), **variables}, text=True,
+        done = subprocess.run([BIN / "piperun", self.plan, *map(str, arguments)], env={**clean(), **variables}, text=True,
                               capture_output=True, timeout=HANG)
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stderr
@@ -210,7 +210,12 @@ class LaunchTest(ToolTest):
                 ({**good, "PIPEC_SECRET": ""}, "PIPEC_SECRET is not set")]:
             with self.subTest(message):
                 self.assertIn(message, self.refused(**variables))
-        self.assertIn("is not known", self.refused(RUN, **{**good, "MASTER_ADDR": "no.such.invalid"}))
+
+    def test_a_host_that_stays_unknown_is_named(self):
+        for rank in (0, 1):
+            said = self.refused(RUN, ["--rendezvous", 1], **self.environment(rank, MASTER_ADDR="no.such.invalid"))
+            self.assertRegex(said, rf"rank {rank}: the host of rank 0, no\.such\.invalid, is not known: .* for 1 s; "
+                                   "set MASTER_ADDR")
 
     def test_slurm(self):
         def variables(rank):

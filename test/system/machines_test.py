@@ -32,6 +32,13 @@ HOSTS = """
 printf '%s\\n' "$@" > hosts.$RANK
 mount --bind hosts.$RANK /etc/hosts
 """
+# The names of a cluster that come late: once a rank has said that it waits for one.
+LATE_HOSTS = """
+: > hosts.$RANK
+mount --bind hosts.$RANK /etc/hosts
+(until grep -qs 'waiting for the host of rank 0, first' said.$RANK; do sleep 0.1; done; printf '%s\\n' "$@" > hosts.$RANK) &
+exec 2> said.$RANK
+"""
 
 
 class MachinesTest(ToolTest):
@@ -75,6 +82,13 @@ class MachinesTest(ToolTest):
         self.run_in_lab(SECOND_NETWORK, HOSTS, "export MASTER_ADDR=first\n",
                         arguments=("127.0.1.1 first", "10.78.0.1 first"))
         self.check_second_network()
+
+    def test_a_name_that_becomes_known_late_is_found(self):
+        self.run_in_lab(LATE_HOSTS, "export MASTER_ADDR=first\n", arguments=("10.77.0.1 first",))
+        self.assertEqual(len(json.loads((self.folder / "run.0").read_text())["step_ms"]), STEPS)
+        for rank in range(2):
+            self.assertRegex((self.folder / f"said.{rank}").read_text(),
+                             r"rank \d: \d+ s: waiting for the host of rank 0, first, to be known: ")
 
     def test_an_address_that_others_cannot_reach_is_refused(self):
         messages = self.run_in_lab("[ $RANK = 0 ] || exit 0\n", HOSTS, "export MASTER_ADDR=first\n", code=RUN,

@@ -65,9 +65,10 @@ void define(CLI::App &app, Arguments &a) {
                  "Seconds that a process may take to save or load its state, or to make its stages, while the others "
                  "wait, who say so; 0: no limit; default: 600")
       ->check(CLI::Range(0.0, kMaxDeadline));
-  app.add_option("--rendezvous", a.rendezvous,
-                 "Seconds until all processes have met, which a cluster may start minutes apart; who is missing is "
-                 "said every 5 s; 0: no limit; default: 300, with --local the deadline")
+  app.add_option(
+         "--rendezvous", a.rendezvous,
+         "Seconds until the host of rank 0 is known and all processes have met, which a cluster may start minutes "
+         "apart; who is missing is said every 5 s; 0: no limit; default: 300, with --local the deadline")
       ->check(CLI::Range(0.0, kMaxDeadline));
   app.add_option(
          "--network", a.network,
