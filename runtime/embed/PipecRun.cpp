@@ -1,12 +1,12 @@
 // The functions of pipec_run.h. No exception leaves them.
 #include "runtime/embed/HostRun.h"
+#include "runtime/launch/MessageStream.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <fmt/format.h>
 #include <initializer_list>
 #include <new>
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -93,8 +93,7 @@ int pipec_run_open(const PipecRunSetup *setup, PipecRun **run, PipecRunError *er
     if (const Status status = sized(setup->size, offsetof(PipecRunSetup, plan) + sizeof setup->plan); !status.ok())
       return status;
     if (!spdlog::get("pipec")) {
-      spdlog::set_default_logger(spdlog::stderr_color_mt("pipec"));
-      spdlog::set_pattern("%n: %v");
+      pipec::runtime::logToStandardError("pipec");
       spdlog::set_level(spdlog::level::warn);
     }
     auto made = std::make_unique<PipecRun>();

@@ -1,6 +1,7 @@
 """Standard streams that are closed, full, or read by nobody: the exit code says how the work went, whatever becomes of the
 messages; results that cannot be printed are a failure; and what a stage library prints gets there."""
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ from launch_test import clean
 from support import BIN, CHECK, HANG, INPUT, OK, PATIENCE, RUN, SPECS, USAGE, ToolTest, free_port, patient, until
 
 PROBES = pathlib.Path(os.environ["PIPEC_PROBES"])
+F_SETPIPE_SZ = 1031  # fcntl's from Python 3.10 on
 SHORT = {"costs__forward": "200us", "costs__backward_input": "200us", "costs__backward_weight": "100us"}
 
 
@@ -84,13 +86,14 @@ class StreamsTest(ToolTest):
                 done = self.start(["pipec", "compile", SPECS / "1f1b.yaml", "-o", plan, *self.sets()], **options)
                 self.assertEqual((done.returncode, plan.read_bytes()), (OK, self.plan.read_bytes()))
                 done = self.start(["piperun", self.plan, "--local", "--steps", 2, "-v", "--trace", trace], **options)
-                self.assertEqual(done.returncode, RUN if 1 in numbers else OK)  # the table is for standard output
+                self.assertEqual(done.returncode, OK)  # the training ended well; the table is for standard output
                 self.assertTrue(json.loads(trace.read_text())["traceEvents"])
 
     def test_results_that_cannot_be_printed_are_a_failure(self):
         run = ["piperun", self.plan, "--local", "--steps", 1]
         for how in ("closed", "full"):
-            for arguments in (["pipec", "schedules"], ["pipec", "--help"], ["piperun", "--version"], run, [*run, "--json"]):
+            results = [run, [*run, "--json"]] if how == "full" else []
+            for arguments in (["pipec", "schedules"], ["pipec", "--help"], ["piperun", "--version"], *results):
                 with self.subTest(how, arguments=arguments), spoiled(how, 1) as options:
                     done = self.start(arguments, stderr=subprocess.PIPE, **{"stdout": None, **options})
                     self.assertEqual(done.returncode, RUN)
@@ -101,6 +104,56 @@ class StreamsTest(ToolTest):
             with self.subTest(arguments), spoiled("unread", 1) as options:
                 done = self.start(arguments, stderr=subprocess.PIPE, **options)
                 self.assertEqual((done.returncode, done.stderr), (-signal.SIGPIPE, b""))
+
+    def test_a_training_that_ended_well_is_no_failure_where_nobody_reads_its_result(self):
+        for how in ("closed", "unread"):
+            for steps, *arguments in ([1], [1, "--json"], [300, "--json"]):  # of more than a buffer holds
+                with self.subTest(how, steps=steps, arguments=arguments), spoiled(how, 1) as options:
+                    run = ["piperun", self.plan, "--local", "--steps", steps, *arguments]
+                    done = self.start(run, stderr=subprocess.PIPE, **{"stdout": None, **options})
+                    self.assertEqual((done.returncode, done.stderr),
+                                     (OK, b"piperun: the run has ended well; nobody reads its result on standard output\n"))
+
+    def test_a_failure_keeps_its_exit_code_where_nobody_reads_standard_output(self):
+        for how in ("closed", "full", "unread"):
+            with self.subTest(how), spoiled(how, 1) as options:
+                done = self.start(["piperun", "nosuch", "--local", "--json"], stderr=subprocess.PIPE,
+                                  **{"stdout": None, **options})
+                self.assertEqual(done.returncode, INPUT)
+                self.assertIn(b"piperun: error: cannot write to standard output", done.stderr)
+
+    def test_a_reader_that_stands_still_stops_no_run(self):
+        """Each step has a message, and the pipes hold few."""
+        states, steps = self.folder / "states", 100
+        run = subprocess.Popen([BIN / "piperun", self.plan, "--local", "--steps", str(steps), "--deadline", str(PATIENCE), "-v",
+                                "--json", "--checkpoint", states, "--every", "1"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for last in (run.stderr.close, run.stdout.close, run.wait, run.kill):
+            self.addCleanup(last)
+        for stream in (run.stdout, run.stderr):
+            fcntl.fcntl(stream, F_SETPIPE_SZ, 4096)
+
+        def saved():
+            with contextlib.suppress(FileNotFoundError):
+                return json.loads((states / "manifest.json").read_text())["step"] == steps
+
+        until(saved, "the last checkpoint")
+        out, messages = run.communicate(timeout=HANG)
+        self.assertEqual(run.returncode, OK, messages)
+        self.assertEqual(json.loads(out)["steps"], steps)
+        self.assertIn("checkpoint after 1 steps", messages)
+        self.assertRegex(messages, r"piperun: \d+ messages were left out here: nobody read standard error\n")
+
+    def test_a_terminal_that_stands_still_stops_no_run(self):
+        """Nobody reads the line that shows how the run goes."""
+        reader, terminal = os.openpty()
+        self.addCleanup(os.close, reader)
+        try:
+            done = self.start(["piperun", self.plan, "--local", "--steps", 200, "--checkpoint", self.folder / "states",
+                               "--every", 1, "-v", "--json"], stderr=terminal)
+        finally:
+            os.close(terminal)
+        self.assertEqual((done.returncode, json.loads(done.stdout)["steps"]), (OK, 200))
 
     def test_survivors_of_a_lost_rank_have_the_exit_code_too(self):
         for how in ("closed", "full", "unread"):

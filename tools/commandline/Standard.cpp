@@ -28,6 +28,11 @@ bool outputWritten(std::FILE *output) {
   return (output != stdout || std::cout.flush()) && std::fflush(output) == 0 && !std::ferror(output);
 }
 
+bool outputHasReader(std::FILE *output) {
+  pollfd reader{::fileno(output), POLLOUT, 0};
+  return ::poll(&reader, 1, 0) != 1 || (reader.revents & (POLLERR | POLLHUP | POLLNVAL)) == 0;
+}
+
 int outputFailed(std::string_view program, std::FILE *output) {
   pollfd reader{::fileno(output), POLLOUT, 0};
   if (::poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR) != 0) {

@@ -22,6 +22,9 @@ template <typename... Arguments> void say(fmt::format_string<Arguments...> forma
 /// Whether all that was printed on `output` is written.
 bool outputWritten(std::FILE *output = stdout);
 
+/// Whether somebody may read what is printed on `output`: it is not closed, and its reader has not left.
+bool outputHasReader(std::FILE *output = stdout);
+
 /// What a program whose output could not be written says, and its exit code. Where the reader of that output has left,
 /// it ends by SIGPIPE without a word, as programs do.
 int outputFailed(std::string_view program, std::FILE *output = stdout);

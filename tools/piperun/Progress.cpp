@@ -1,8 +1,9 @@
 // One line, written over and over.
 #include "tools/piperun/Progress.h"
 
-#include "tools/commandline/Standard.h"
+#include "runtime/launch/MessageStream.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 namespace pipec::piperun {
@@ -37,8 +38,9 @@ void Progress::reached(int64_t step, int64_t steps) {
     return;
   if (shownStep >= 0 && step > shownStep) {
     double each = std::chrono::duration<double, std::milli>(now - shown).count() / double(step - shownStep);
-    say("\r\033[Kstep {} of {}: {:.3f} ms/step, predicted {:.3f}, bubble {:.1f} %", step, steps, each, predicted,
-        100 * (1 - busy / each));
+    runtime::standardError().write(
+        fmt::format("\r\033[Kstep {} of {}: {:.3f} ms/step, predicted {:.3f}, bubble {:.1f} %", step, steps, each,
+                    predicted, 100 * (1 - busy / each)));
   }
   shown = now;
   shownStep = step;
@@ -46,7 +48,7 @@ void Progress::reached(int64_t step, int64_t steps) {
 
 void Progress::clear() {
   if (on)
-    say("\r\033[K");
+    runtime::standardError().write("\r\033[K");
 }
 
 } // namespace pipec::piperun

@@ -1,5 +1,6 @@
 // piperun: runs a plan (design, section 7). Parses the command line, does what it says, and maps the result to what is
 // printed and the exit code.
+#include "runtime/launch/MessageStream.h"
 #include "tools/commandline/Standard.h"
 #include "tools/piperun/Run.h"
 
@@ -7,7 +8,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <system_error>
 #include <unistd.h>
@@ -19,16 +19,36 @@ using namespace pipec;
 /// What is printed as a result: not what a stage library prints.
 std::FILE *results = stdout;
 
+/// Prints results; where that fails, outputWritten() says so.
+void print(std::string_view text) { (void)!std::fwrite(text.data(), 1, text.size(), results); }
+
+/// The code says what failed, whatever becomes of the messages about it.
 int fail(const Status &status, const piperun::Place &place, bool json) {
   bool ofFile = status.code == Code::Input || status.code == Code::Check;
   std::string_view says = status.message;
   if (ofFile && says.starts_with(place.file + ": ")) // by who read the file
     says.remove_prefix(place.file.size() + 2);
   std::string where = place.line == 0 ? place.file : fmt::format("{}:{}:{}", place.file, place.line, place.column);
-  say("{}: error: {}\n", ofFile ? where : "piperun", says);
+  runtime::standardError().finish(fmt::format("{}: error: {}\n", ofFile ? where : "piperun", says));
   if (json)
-    fmt::print(results, "{}\n", piperun::failureJson(status, place));
-  return outputWritten(results) ? int(status.code) : outputFailed("piperun", results);
+    print(piperun::failureJson(status, place) + "\n");
+  if (!outputWritten(results))
+    runtime::standardError().finish("piperun: error: cannot write to standard output\n");
+  return int(status.code);
+}
+
+/// The code of a run that ended well. Its work is the training: that nobody is there to read its result is no failure.
+/// Where somebody was to have the result and does not (a disk is full), the run has failed. `printed`: a result.
+int concluded(bool printed) {
+  runtime::MessageStream &messages = runtime::standardError();
+  if (!printed || outputWritten(results)) {
+    messages.finish();
+    return 0;
+  }
+  const bool isRead = outputHasReader(results);
+  messages.finish(isRead ? "piperun: error: cannot write to standard output; the run has ended well\n"
+                         : "piperun: the run has ended well; nobody reads its result on standard output\n");
+  return isRead ? int(Code::Run) : 0;
 }
 
 int perform(int argc, char **argv, piperun::Arguments &arguments) {
@@ -43,8 +63,7 @@ int perform(int argc, char **argv, piperun::Arguments &arguments) {
     bool json = std::any_of(argv, argv + argc, [](const char *arg) { return std::string_view(arg) == "--json"; });
     return fail(Status::usage(std::string(error.what()) + "; see piperun --help"), {}, json);
   }
-  spdlog::set_default_logger(spdlog::stderr_color_mt("piperun"));
-  spdlog::set_pattern("%n: %v");
+  runtime::logToStandardError("piperun");
   spdlog::set_level(arguments.verbose ? spdlog::level::info
                     : arguments.quiet ? spdlog::level::err
                                       : spdlog::level::warn);
@@ -69,9 +88,11 @@ int perform(int argc, char **argv, piperun::Arguments &arguments) {
                                              : outcome.wrong,
                 arguments.json);
   if (printing && arguments.json)
-    fmt::print(results, "{}\n", runtime::toJson(outcome));
+    print(runtime::toJson(outcome) + "\n");
   else if (printing && !arguments.quiet)
-    fmt::print("{}", piperun::toText(outcome));
+    print(piperun::toText(outcome));
+  if (!asking)
+    return concluded(printing && (arguments.json || !arguments.quiet));
   return outputWritten(results) ? 0 : outputFailed("piperun", results);
 }
 
