@@ -23,6 +23,20 @@ class Raises(torch.nn.Module):
         return x * (1 / 0)
 
 
+class Slow:
+    """A state that takes so many seconds to save."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def state_dict(self):
+        time.sleep(self.seconds)
+        return {}
+
+    def load_state_dict(self, state):
+        pass
+
+
 class Watched(pipec.torch.Run):
     """Counts the updates that come once their step has ended for the program, and each step's microbatches."""
     late = 0
@@ -101,6 +115,9 @@ def train(case):
         return made[-1]
 
     own = None if case.get("planned") else models.optimizer([("", p) for m in modules.values() for p in m.parameters()])
+    state = {"optimizer": own} if own else {}
+    if case.get("saves", [None])[0] == rank:
+        state["slow"] = Slow(case["saves"][1])
     digests, losses, values, order = [], [], {}, Order()
     options = {key: case[key] for key in ("seed", "clip", "checkpoint", "every", "resume", "overwrite", "trace", "deadline", "idle",
                                           "control", "adapt", "check") if key in case}
@@ -108,8 +125,10 @@ def train(case):
         options["check"] = case["checks"][rank]
     scaler = torch.amp.GradScaler("cpu", growth_interval=2) if case.get("infinite") else None
     with Watched(plan, modules, loss=models.summed if case.get("sums") else models.loss, scaler=scaler, optimizer=planned if case.get("planned") else None,
-                         state={"optimizer": own} if own else None, progress=case.get("progress", False), **options) as run:
+                         state=state or None, progress=case.get("progress", False), **options) as run:
         for step in range(run.steps_done, case["steps"]):
+            if case.get("evaluates", [])[:2] == [rank, step]:
+                time.sleep(case["evaluates"][2])
             for at, variant, *by in case.get("swaps", []):
                 if at == step and run.world_rank in (by or [run.world_rank]):
                     run.swap(variant)
