@@ -559,8 +559,9 @@ class Errors(unittest.TestCase):
 
     def test_outputs(self):
         x = vector(4, 8)
-        for output, text in ((lambda self, x: (x, x), "stage 2: its module gives a tuple, not a tensor"),
-                             (lambda self, x: None, "stage 2: its module gives None, not a tensor")):
+        for output, text in ((lambda self, x: {"a": (x, 1)}, "stage 2: its module gives an int as part ['a'][1]: expected a tensor, or"),
+                             (lambda self, x: None, "stage 2: its module gives None without a tensor in it: expected a tensor, or"),
+                             (lambda self, x: "x", "stage 2: its module gives a str: expected a tensor, or a tree")):
             stage = Stage(Lambda(output), number=2)
             self.refused(text, stage.forward, 0, x)
         stage = Stage(nn.Linear(8, 8), number=2, loss=lambda output, target: output)

@@ -274,8 +274,8 @@ class TrainTest(RunsTest):
             run.step(x, target=y)
             self.assertEqual(made, [["weight", "bias", "loss.heat"]])
             self.assertNotEqual(loss.heat.item(), 1)
-            with self.assertRaisesRegex(pipec.SpecError, "x is a dict: expected a tensor"):
-                run.step({"x": x}, target=y)
+            with self.assertRaisesRegex(pipec.SpecError, "x is a str: expected a tensor"):
+                run.step("x", target=y)
         with self.assertRaisesRegex(pipec.SpecError, "the run is closed"):
             run.swap(0)
 

@@ -4,6 +4,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from ..errors import SpecError
+from .trees import Tree
 
 KINDS = ("always", "first", "never")
 _STEPS = 2  # from the beginning, and from each swap
@@ -30,7 +31,9 @@ class Checks:
 
 
 def checksum(tensor):
-    """Of a tensor's bits and of the order of its rows: an int64 scalar on the tensor's device."""
+    """Of a tensor's bits and of the order of its rows: an int64 scalar on the tensor's device; of a Tree, those of its tensors."""
+    if type(tensor) is Tree:
+        return torch.stack([checksum(each) for each in tensor.tensors])
     tensor = tensor.detach()
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)

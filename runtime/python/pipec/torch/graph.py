@@ -21,11 +21,13 @@ from .kernels import KERNELS
 _LEAF = "torch::autograd::AccumulateGrad"
 
 
-def walk(root, entry):
-    """The nodes behind an edge, as far as the input's entry, and what tells this graph from others: names, edges,
-    parameters, and the order of the operations, those that left no trace in it included."""
+def walk(roots, entry):
+    """The nodes behind some edges, as far as the input's entry, and what tells this graph from others: where it begins, names,
+    edges, parameters, and the order of the operations, those that left no trace in it included."""
     first = entry._sequence_nr()
-    nodes, numbers, rows = [root.node], {root.node: 0}, [root.output_nr]
+    numbers = {}
+    rows = [tuple((numbers.setdefault(root.node, len(numbers)), root.output_nr) for root in roots)]
+    nodes = list(numbers)
     for node in nodes:
         if node is entry:
             rows.append(None)
@@ -88,7 +90,9 @@ class Plan:
         self.settled = False
         self.folded = set()  # transpositions that a kernel does by itself
         self.factors, self.shapes, self.facts = [], [], ()  # what kernels were chosen by that no walk tells
-        self.fused = foreign or any(map(self._cannot_split, nodes))
+        # A part of the output on which no input acts would be a branch without a cut node.
+        self.fused = foreign or any(map(self._cannot_split, nodes)) or any(
+            number in self.weights and number not in self.path for number, _ in rows[0])
         self.cuts = self._find_cuts(nodes, rows[0])
 
     def _before(self, marks):
@@ -125,13 +129,13 @@ class Plan:
         row = self.rows[number]
         return None if isinstance(row, (str, tuple, type(None))) else row.variable
 
-    def _find_cuts(self, nodes, output):
+    def _find_cuts(self, nodes, roots):
         cuts = []
         for number in self.path:
             branches = [(at, *edge) for at, edge in enumerate(self.edges[number])
                         if edge is not None and edge[0] not in self.path and edge[0] in self.weights]
             if branches:
-                outputs = {at for _, at in self.parents[number]} | ({output} if number == 0 else set())
+                outputs = {at for _, at in self.parents[number]} | {at for root, at in roots if root == number}
                 cuts.append(_Cut(number, sorted(outputs), branches))
         cuts.sort(key=lambda cut: -self._sequence(cut.number))
         for cut in cuts:

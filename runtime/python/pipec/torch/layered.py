@@ -2,8 +2,10 @@
 stage has no B. Random numbers go on from one to the next, as if the stage were one module."""
 import torch
 
+from .keywords import has_hooks
 from .random import reseed, restore, states
 from .split import UNREACHED, Stage
+from .trees import tensors_of
 
 
 class _Continued:
@@ -43,8 +45,7 @@ def first_stage(module, **options):
 
 def _is_plain(module):
     """Whether calling it is no more than calling its layers."""
-    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_compiled_call_impl")
-    return type(module) is torch.nn.Sequential and not any(getattr(module, name, None) for name in hooks)
+    return type(module) is torch.nn.Sequential and not has_hooks(module)
 
 
 def _share(one, other):
@@ -72,13 +73,13 @@ class LayeredStage:
     def _range(self, first, layers):
         return range(first, first + layers if layers else len(self._layers))
 
-    def forward(self, microbatch, x, *, step=0, target=None, keep=True, first=0, layers=0):
+    def forward(self, microbatch, x, *, step=0, target=None, keep=True, keywords=None, first=0, layers=0):
         """The stage's output, or None where it is not there yet."""
         part = self._range(first, layers)
         if first > 0:
             x = self._forwards.pop(microbatch)
         for n in part:
-            x = self._layers[n].forward(microbatch, x, step=step, keep=keep,
+            x = self._layers[n].forward(microbatch, x, step=step, keep=keep, keywords=keywords,
                                         target=target if n == len(self._layers) - 1 else None)
             if n > 0 and not keep:
                 self._layers[n].drop_input(microbatch)
@@ -122,8 +123,8 @@ class LayeredStage:
         storages = {}
         for layer in self._layers:
             storages.update(layer.storages())
-        for tensor in (*self._forwards.values(), *self._gradients.values()):
-            if isinstance(tensor, torch.Tensor):
+        for value in (*self._forwards.values(), *self._gradients.values()):
+            for tensor in tensors_of(value):
                 storage = tensor.untyped_storage()
                 storages[storage.data_ptr()] = storage.nbytes()
         return sum(storages.values())

@@ -12,6 +12,7 @@ import time
 import warnings
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from .. import _library as lib
 from ..errors import Ended, Error, RunError, SpecError, raise_for
@@ -22,6 +23,7 @@ from .layered import LayeredStage, first_stage
 from .replicas import described, flatten
 from .split import UNREACHED, Stage
 from .sums import Losses, all_finite, make_infinite, mean_of_all, squares
+from .trees import Layout, Tree, TreeSlot
 
 _WHOLE = {}  # a pass of all layers
 _SIZES = "batches of a run have one size: leave a loader's last batch out where it is smaller (drop_last=True), or pad it"
@@ -45,6 +47,25 @@ def _split(value, parts, what):
         rows = {key: _split(each, parts, what) for key, each in value.items()}
         return [{key: row[i] for key, row in rows.items()} for i in range(parts)]
     raise SpecError(f"{what} is a {type(value).__name__}: expected a tensor, or a tuple or dict of tensors")
+
+
+def _tensors(value):
+    return [each for each in tree_leaves(value) if isinstance(each, torch.Tensor)]
+
+
+def _rows(value):
+    """Of a batch: a number; 0 where it has none."""
+    return next((each.shape[0] for each in _tensors(value) if each.dim() > 0), 0)
+
+
+def _samples(value):
+    """Tokens of a batch, the elements of its first tensor; where these are no integers, rows."""
+    first = next(iter(_tensors(value)), None)
+    return 0 if first is None else first.numel() if not first.is_floating_point() else _rows(value)
+
+
+def _shown(kind):
+    return f"{tuple(kind[1])} of {kind[0]}" if type(kind) is tuple else "a tree"
 
 
 def _other_than_tensors(path):
@@ -82,8 +103,15 @@ class _Slots(dict):
         super().__init__()
         self._device = device
 
-    def add(self, address, stage, size, dtype, shape):
-        found = self[address, stage] = self._device.slot(address, size).view(dtype).view(shape)
+    def add(self, address, stage, size, kind):
+        """kind: (dtype, shape), or a tree's Layout."""
+        memory = self._device.slot(address, size)
+        if type(kind) is Layout:
+            found = TreeSlot(kind, memory)
+        else:
+            dtype, shape = kind
+            found = memory[:shape.numel() * dtype.itemsize].view(dtype).view(shape)
+        self[address, stage] = found
         return found
 
 
@@ -300,13 +328,11 @@ class Run:
         if loss not in ("all", "last"):
             raise SpecError(f"loss is {loss!r}: expected 'all' or 'last', the ranks that want it")
         self._warn_of_eval()
-        if x is not None and not isinstance(x, torch.Tensor):
-            raise SpecError(f"x is a {type(x).__name__}: expected a tensor (several between stages are not supported yet)")
         for stage, layers in self._layered.items():
             if tuple(self.modules[stage]) != layers:
                 raise SpecError(f"stage {stage} has other layers than when the run began: begin a run with them")
-        if x is not None and x.dim() > 0:
-            self._rows = self._rows[0] or x.shape[0], x.shape[0]
+        if rows := _rows(x):
+            self._rows = self._rows[0] or rows, rows
         self._in_step = True
         self._x, self._target, self._batch_id, self._losses = x, target, batch_id, Losses()
         if self._scaler is not None:
@@ -348,7 +374,7 @@ class Run:
         self._steps_here += 1
         self._measures_memory = self._steps_here == 1  # in the second step: the first one still learns
         if x is not None and 0 in self._own:
-            self._tokens = x.shape[0] if x.is_floating_point() else x.numel()
+            self._tokens = _samples(x)
         if self._steps_here == 2:
             self._put(f"peak/{self.world_rank}", str(self._peak))
             self._put(f"tokens/{self.world_rank}", str(self._tokens))
@@ -574,35 +600,50 @@ class Run:
         found = self._shapes.get(stage)
         if found is None:
             said = json.loads(self._get(f"boundary/{stage}/{self._microbatches}"))
-            found = self._shapes[stage] = (getattr(torch, said["dtype"]), tuple(said["shape"]))
+            try:
+                found = Layout.heard(said) if "tree" in said else (getattr(torch, said["dtype"]), torch.Size(said["shape"]))
+            except SpecError as error:
+                raise SpecError(f"stage {stage} hands on to rank {self.rank}: {error}", self.plan.name) from None
+            self._shapes[stage] = found
         return found
 
     def _tell_shape(self, stage, output, planned):
-        size = output.numel() * output.element_size()
+        """To the next stage's rank, once, of what kind a boundary is. Refuses one that is too large, or was another before."""
+        of_tree = type(output) is Tree
+        kind = Layout.of(output) if of_tree else (output.dtype, output.shape)
+        size = kind.bytes if of_tree else output.numel() * output.element_size()
         if size != planned and self._rows[0] != self._rows[1]:
             raise SpecError(f"x has {self._rows[1]} rows, that of the first step had {self._rows[0]}: {_SIZES}")
-        if size != planned:
-            raise SpecError(f"stage {stage} hands on {tuple(output.shape)} of {output.dtype}, {size} bytes a microbatch; the plan "
-                            f"has {planned}: set tensors.boundary to {size}B", self.plan.name)
-        shape = (output.dtype, tuple(output.shape))
+        if size > planned:
+            what = f"a tree of {kind.parts()}, each at a multiple of 64" if of_tree else _shown(kind)
+            raise SpecError(f"stage {stage} hands on {what}, {size} bytes a microbatch; the plan has {planned}: set tensors.boundary to "
+                            f"{size}B", self.plan.name)
         known = self._shapes.get(stage)
-        if known == shape:
+        if known is None:
+            try:
+                said = kind.told() if of_tree else {"dtype": str(output.dtype).removeprefix("torch."), "shape": tuple(output.shape)}
+            except SpecError as error:
+                raise SpecError(f"stage {stage} hands on: {error}", self.plan.name) from None
+            self._shapes[stage] = kind
+            self._put(f"boundary/{stage}/{self._microbatches}", json.dumps(said))
             return
-        if known is not None:
-            raise SpecError(f"stage {stage} hands on {shape[1]} of {shape[0]}, before it was {known[1]} of {known[0]}: in a run this "
-                            "stays as it is, while a step has as many microbatches")
-        self._shapes[stage] = shape
-        self._put(f"boundary/{stage}/{self._microbatches}",
-                  json.dumps({"dtype": str(output.dtype).removeprefix("torch."), "shape": shape[1]}))
+        found = known.difference(kind) if of_tree and type(known) is Layout else None if kind == known else (_shown(kind), _shown(known))
+        if found is not None:
+            raise SpecError(f"stage {stage} hands on {found[0]}, before it was {found[1]}: in a run this stays as it is, while a step "
+                            "has as many microbatches; pad what varies", self.plan.name)
 
     def _slot(self, address, size, stage):
         """Of what goes from a stage to the next, or of its gradient."""
         found = self._slots.get((address, stage))
-        return self._slots.add(address, stage, size, *self._shape(stage)) if found is None else found
+        return self._slots.add(address, stage, size, self._shape(stage)) if found is None else found
 
     def _send(self, what, stage, output):
         slot = self._slots.get((what.output, stage))
-        if slot is None or slot.shape != output.shape or slot.dtype is not output.dtype:
+        if type(output) is Tree:
+            fits = type(slot) is TreeSlot and slot.layout.fits(output)
+        else:
+            fits = slot is not None and slot.shape == output.shape and slot.dtype is output.dtype
+        if not fits:
             self._tell_shape(stage, output, what.output_bytes)
             slot = self._slot(what.output, what.output_bytes, stage)
         slot.copy_(output)
@@ -705,6 +746,8 @@ class Run:
             return None
         if what.input:
             slot = self._slot(what.input, what.input_bytes, stage)
+            if type(slot) is TreeSlot:
+                return slot.gradients() or UNREACHED
             return slot.clone() if slot.is_floating_point() or slot.is_complex() else UNREACHED
         gradient = self._gradients.pop((stage, what.microbatch))
         return UNREACHED if gradient is None else gradient
@@ -713,7 +756,12 @@ class Run:
         stage = what.stage
         if what.output:
             slot = self._slot(what.output, what.output_bytes, stage - 1)
-            slot.zero_() if gradient is None else slot.copy_(gradient)
+            if type(slot) is TreeSlot:
+                slot.copy_gradients_(gradient)
+            elif gradient is None:
+                slot.zero_()
+            else:
+                slot.copy_(gradient)
         elif stage > 0 and what.first_layer == 0:
             self._gradients[stage - 1, what.microbatch] = gradient
 

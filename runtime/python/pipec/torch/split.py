@@ -11,9 +11,11 @@ from .boxes import in_boxes, nothing_saved, saved_tensors
 from .buffers import Buffers
 from .checks import Checks, checksum, state_outside
 from .graph import Plan, behind, walk
+from .keywords import call, taken_by_loss
 from .older import is_alive, needs_owner, owner_of, watched
 from .random import Again, Seeded
 from .sums import parted
+from .trees import NoTree, Tree, flatten, tensors_of, unflatten
 from .weights import Kept
 from .wrapped import local
 
@@ -29,19 +31,19 @@ UNREACHED = object()  # in a gradient's place: none comes back to the stage, as 
 
 
 class _Entry(torch.autograd.Function):
-    """The input as the module sees it: it wants a gradient, which `found` gets in BW; it is no leaf, so that it may be
-    changed in place; and the graph behind it does not hold its memory."""
+    """The input as the module sees it: its tensors want gradients, which `found` gets in BW; they are no leaves, so that they may
+    be changed in place; and the graph behind them does not hold their memory."""
 
     @staticmethod
-    def forward(ctx, _, x, found):
-        ctx.found = found
+    def forward(ctx, _, found, *tensors):
+        ctx.found, ctx.count = found, len(tensors)
         ctx.set_materialize_grads(False)
-        return x.detach()
+        return tuple([each.detach() for each in tensors])
 
     @staticmethod
-    def backward(ctx, gradient):
-        ctx.found.append(gradient)
-        return None, None, None
+    def backward(ctx, *gradients):
+        ctx.found.extend(gradients)
+        return (None,) * (2 + ctx.count)
 
 
 _WANTS_GRADIENT = torch.zeros((), requires_grad=True)
@@ -50,17 +52,18 @@ _WANTS_GRADIENT = torch.zeros((), requires_grad=True)
 class _Microbatch:
     """What is alive of one microbatch, from F to W."""
 
-    __slots__ = ("state", "step", "x", "target", "buffers", "again", "entry", "found", "root", "owner", "shape", "boxed",
-                 "foreign", "hooked", "gradient", "kept", "output")
+    __slots__ = ("state", "step", "x", "target", "keywords", "buffers", "again", "entry", "entries", "found", "roots", "owners",
+                 "shapes", "boxed", "foreign", "hooked", "gradients", "kept", "output", "of_tree")
 
-    def __init__(self, step, x, target):
-        self.step, self.x, self.target = step, x, target
+    def __init__(self, step, x, target, keywords):
+        self.step, self.x, self.target, self.keywords = step, x, target, keywords
+        self.of_tree = type(x) is Tree
         self.boxed = self.foreign = self.hooked = False
-        self.buffers = self.again = self.gradient = self.kept = self.output = None
+        self.buffers = self.again = self.gradients = self.kept = self.output = None
         self.drop_graph()
 
     def drop_graph(self):
-        self.entry = self.found = self.root = self.owner = None
+        self.entry = self.found = self.roots = self.owners = None
 
 
 class _HooksNoted:
@@ -88,7 +91,8 @@ class Stage:
     different microbatches in any order. Gradients are added to the parameters' `grad` in the order of W and BW, neither
     divided nor averaged.
 
-    module: called with one tensor, gives one tensor. loss: of the last stage, loss(output, target) gives the scalar to
+    module: called with a tensor or a tree of tensors, gives one of these. What goes from stage to stage is a tensor or a Tree; of a
+    Tree the gradient is a list, of those tensors that need one. loss: of the last stage, loss(output, target) gives the scalar to
     begin from, or (sum, count). seed: of reseed() before F and R. wants_gradient: whether anybody wants the input's gradient, false on
     the first stage; an integer input has none. Without it all is W's. split=False: only BW will be called, and F
     prepares nothing else. checks: whether R compares its output with F's. scale: of
@@ -99,6 +103,7 @@ class Stage:
         self.module, self.number, self.loss, self.seed = module, number, loss, seed
         self.wants_gradient, self.split = wants_gradient, split
         self._checks, self._scale = checks or Checks(), scale
+        self._loss_takes = taken_by_loss(loss)
         self.count = None  # of the last loss, where that is (sum, count)
         self._microbatches = {}
         self._plans = {}
@@ -106,15 +111,18 @@ class Stage:
         self._buffers = Buffers(module, loss)
         self._changes_input = None  # not known before the first F that R computes again
 
-    def forward(self, microbatch, x, *, step=0, target=None, keep=True):
-        """F: the module's output, or the loss; it holds no graph. x and target are not copied, and autograd or R may
-        read them until W. keep=False: nothing but these is kept, and recompute() comes before backward."""
+    def forward(self, microbatch, x, *, step=0, target=None, keep=True, keywords=None):
+        """F: the module's output, or the loss; it holds no graph. x, target and keywords are not copied, and autograd or R may
+        read them until W. keep=False: nothing but these is kept, and recompute() comes before backward. keywords: of which the
+        module and the loss get those that they name."""
         if microbatch in self._microbatches:
             raise self._error(f"microbatch {microbatch} is forwarded again before its backward has ended")
-        state = _Microbatch(step, x, target)
+        if not isinstance(x, torch.Tensor) and type(x) is not Tree:
+            x = self._tree(x, "its input is")[0]
+        state = _Microbatch(step, x, target, keywords)
         if keep:
             output = self._run(microbatch, state)
-            state.x = state.target = None
+            state.x = state.target = state.keywords = None
         else:
             output = self._run_and_forget(microbatch, state)
         self._microbatches[microbatch] = state
@@ -139,25 +147,21 @@ class Stage:
         if state.output is not None and not torch.equal(state.output, checksum(output)):
             raise self._repeats_otherwise(microbatch, state)
         state.output = None
-        state.x = state.target = state.buffers = state.again = None
+        state.x = state.target = state.keywords = state.buffers = state.again = None
         return output
 
     def backward_input(self, microbatch, gradient=None):
         """B: the gradient of x; None where x is of integers, or the output does not depend on it. gradient: of the
-        output, of its shape, or UNREACHED; None on the last stage. It is kept until W, and what is returned may share its
-        memory."""
+        output, of its shape, or UNREACHED; None on the last stage. Of a tree: a list, with None in place of what is not reached.
+        It is kept until W, and what is returned may share its memory."""
         state = self._take(microbatch, "B", "forwarded", remove=False)
         found = None
-        if gradient is UNREACHED:
-            state.drop_graph()
-        if state.root is not None:
-            self._check_gradient(state, gradient)
+        if self._begins(state, gradient):
             plan, nodes = self._plan(state)
-            if plan is None:
-                state.gradient = gradient  # all is W's
-            else:
+            if plan is not None:  # else all is W's
+                gradients, state.gradients = state.gradients, None
                 way = self._backward_all if plan.fused else self._backward_path
-                found = way(state, gradient, plan, nodes)
+                found = way(state, gradients, plan, nodes)
         state.state = "backwarded"
         return found
 
@@ -166,16 +170,13 @@ class Stage:
         state = self._take(microbatch, "W", "backwarded")
         if state.kept is not None:
             state.kept.compute_weights()
-        elif state.root is not None:
-            torch.autograd.backward(state.root, state.gradient)
+        elif state.roots is not None:
+            torch.autograd.backward(state.roots, state.gradients)
 
     def backward(self, microbatch, gradient=None):
         """BW: B and W in one, torch.autograd.backward. Arguments and result are those of B."""
         state = self._take(microbatch, "BW", "forwarded")
-        if state.root is None or gradient is UNREACHED:
-            return None
-        self._check_gradient(state, gradient)
-        return self._backward_all(state, gradient)
+        return self._backward_all(state, state.gradients) if self._begins(state, gradient) else None
 
     def held(self):
         """Bytes of what is kept for backward, each storage once, parameters and buffers aside. It walks the graphs: for
@@ -186,7 +187,8 @@ class Stage:
         """Bytes by storage of what held() counts."""
         storages = {}
         for state in self._microbatches.values():
-            tensors, nodes = [state.x, state.target, state.gradient], [] if state.root is None else [state.root.node]
+            tensors = [*tensors_of(state.x), state.target, *(state.gradients or ())]
+            nodes = [root.node for root in state.roots or ()]
             if state.kept is not None:
                 tensors += state.kept.all_tensors()
                 nodes += state.kept.nodes.values()
@@ -215,30 +217,57 @@ class Stage:
 
     def _run(self, microbatch, state, hooks=None):
         """F. The graph is left in `state`."""
-        x = state.x.detach()
-        wanted = self.wants_gradient and (x.is_floating_point() or x.is_complex())
+        x, keywords = state.x, state.keywords
+        if state.of_tree:
+            inputs = [each.detach() for each in x.tensors]
+            wanted = [number for number, need in enumerate(x.needs) if need] if self.wants_gradient else ()
+        else:
+            inputs = [x.detach()]
+            wanted = (0,) if self.wants_gradient and (x.is_floating_point() or x.is_complex()) else ()
         if wanted and self._boxes_wanted and hooks is None:
             state.boxed, hooks = True, in_boxes()
         noted = _HooksNoted(state) if wanted and self.split else nullcontext()
         with torch.enable_grad(), self._seeded(state.step, microbatch), hooks or nullcontext(), watched(state), noted:
             if wanted:
-                state.found = []
-                x = _Entry.apply(_WANTS_GRADIENT, x, state.found)
-                state.entry = x.grad_fn
-            output = self.module(x)
-            if not isinstance(output, torch.Tensor):
-                raise self._error(f"its module gives {_named(output)}, not a tensor: let it give one")
+                state.found, state.entries = [], len(wanted)
+                entered = _Entry.apply(_WANTS_GRADIENT, state.found, *[inputs[number] for number in wanted])
+                for number, each in zip(wanted, entered):
+                    inputs[number] = each
+                state.entry = entered[0].grad_fn
+            output = call(self.module, unflatten(x.structure, inputs) if state.of_tree else inputs[0], keywords)
             if self.loss is not None:
-                output, self.count = parted(self.loss(output, state.target), output)
-                if not isinstance(output, torch.Tensor) or output.numel() != 1:
-                    raise self._error(f"its loss is {_named(output)}, not a scalar: reduce it, for example by mean()")
-            root = self._scale(output) if self._scale is not None and self.loss is not None else output
-        state.state, state.shape = "forwarded", root.shape
-        if root.requires_grad:
-            state.root, state.owner = get_gradient_edge(root), owner_of(root)
+                output = self._of_loss(output, state)
+            outputs = (output,)
+            if not isinstance(output, torch.Tensor):
+                output, outputs = self._tree(output, "its module gives")
+            elif self.loss is not None and self._scale is not None:
+                outputs = (self._scale(output),)
+        roots = [each for each in outputs if each.requires_grad]
+        state.state, state.shapes = "forwarded", [each.shape for each in roots]
+        if roots:
+            state.roots, state.owners = [*map(get_gradient_edge, roots)], [*map(owner_of, roots)]
         else:
             state.drop_graph()
-        return output.detach()
+        return output if type(output) is Tree else output.detach()
+
+    def _of_loss(self, output, state):
+        further = {} if not state.keywords else {name: value for name, value in state.keywords.items() if name in self._loss_takes}
+        loss, self.count = parted(self.loss(output, state.target, **further), output)
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+            raise self._error(f"its loss is {_named(loss)}, not a scalar: reduce it, for example by mean()")
+        return loss
+
+    def _tree(self, value, what):
+        """(the Tree without a graph, its tensors with theirs) of what a module gives or takes."""
+        try:
+            structure, tensors = flatten(value)
+        except NoTree as error:
+            part = f"{_named(error.value)} as part {error.path}" if error.path else _named(error.value)
+            raise self._error(f"{what} {part}: expected a tensor, or a tree (tuple, list, dict, dataclass, or what "
+                              "torch.utils._pytree knows) of tensors and None") from None
+        if not tensors:
+            raise self._error(f"{what} {_named(value)} without a tensor in it: expected a tensor, or a tree of tensors")
+        return Tree(structure, [each.detach() for each in tensors], tuple([each.requires_grad for each in tensors])), tensors
 
     def _seeded(self, step, microbatch):
         """The random numbers of a microbatch, for F and R."""
@@ -249,14 +278,15 @@ class Stage:
         modules compute otherwise without."""
         seen, state.buffers = self._buffers.look()
         state.again = Again()
-        x, version = state.x, state.x._version
+        x, given = state.x, tensors_of(state.x)
+        versions = [each._version for each in given]
         copy = None if self._changes_input is False else x.clone()
         output = self._run(microbatch, state, nothing_saved())
         state.drop_graph()
         state.state = "forgotten"
         if self._checks.on:
             state.output = checksum(output)
-        changed = x._version != version
+        changed = [each._version for each in given] != versions
         if changed and copy is None:
             raise self._cannot_repeat("its input in place")
         if changed:
@@ -278,16 +308,33 @@ class Stage:
                            "out of the spec's recompute; where an operation alone is not repeatable: "
                            'torch.use_deterministic_algorithms, or check="never"')
 
-    def _check_gradient(self, state, gradient):
-        found = state.shape if gradient is None and state.shape.numel() == 1 else getattr(gradient, "shape", None)
-        if found != state.shape:
-            raise self._error(f"backward got {_named(gradient)}: its output's gradient has shape {tuple(state.shape)}")
+    def _begins(self, state, gradient):
+        """Whether there is a backward: from `roots` with `gradients`, those of its state that are reached."""
+        if gradient is UNREACHED:
+            state.drop_graph()
+        if state.roots is None:
+            return False
+        gradients, of_tree = (gradient, True) if type(gradient) is list else ([gradient], False)
+        if len(gradients) != len(state.shapes):
+            raise self._error(f"backward got {len(gradients)} gradients: {len(state.shapes)} of its output's tensors need one")
+        for each, shape in zip(gradients, state.shapes):
+            found = shape if each is None and (of_tree or shape.numel() == 1) else getattr(each, "shape", None)
+            if found != shape:
+                raise self._error(f"backward got {_named(each)}: its output's gradient has shape {tuple(shape)}")
+        if of_tree:
+            reached = [number for number, each in enumerate(gradients) if each is not None]
+            state.roots, gradients = [state.roots[number] for number in reached], [gradients[number] for number in reached]
+            if not reached:
+                state.drop_graph()
+                return False
+        state.gradients = gradients
+        return True
 
     def _plan(self, state):
         """None where no path leads from the output to the input."""
         if state.entry is None or not is_alive(state.entry):
             return None, None
-        nodes, rows = walk(state.root, state.entry)
+        nodes, rows = walk(state.roots, state.entry)
         if None not in rows:
             return None, None
         key = (rows, state.hooked)
@@ -301,16 +348,17 @@ class Stage:
             plan = self._plans[key] = Plan(nodes, rows, state.foreign)
         return plan, nodes
 
-    def _backward_path(self, state, gradient, plan, nodes):
+    def _backward_path(self, state, gradients, plan, nodes):
         first = not plan.settled
         seen, handles = plan.watch(nodes) if first else (None, ())
         # What kernels need is taken before B, so that B frees as it goes.
         state.kept = None if first else Kept(plan, nodes)
         plan.narrow(nodes, "B")
         try:
-            found, *arrived = torch.autograd.grad(
-                state.root, [GradientEdge(state.entry, 0), *plan.captures(nodes)], gradient,
-                retain_graph=first or plan.with_graph, allow_unused=True)
+            entries = [GradientEdge(state.entry, number) for number in range(state.entries)]
+            found = torch.autograd.grad(state.roots, entries + plan.captures(nodes), gradients,
+                                        retain_graph=first or plan.with_graph, allow_unused=True)
+            found, arrived = found[:state.entries], list(found[state.entries:])
         finally:
             for handle in handles:
                 handle.remove()
@@ -318,27 +366,35 @@ class Stage:
             plan.settle(nodes, {cut.number for cut in plan.cuts} if state.hooked else plan.hooked(seen, arrived))
             if plan.fused:  # only now is that known
                 plan.narrow(nodes, "BW")
-                torch.autograd.backward(state.root, gradient, inputs=plan.all_leaves())
+                torch.autograd.backward(state.roots, gradients, inputs=plan.all_leaves())
                 state.drop_graph()
-                return found
+                return self._found(state, found)
             state.kept = Kept(plan, nodes)
         state.kept.gradients = arrived
         if needs_owner(state.kept.nodes.values()):
-            state.kept.owner = state.root, state.owner
+            state.kept.owner = state.roots, state.owners
         state.drop_graph()
         self._boxes_wanted = plan.with_graph
         if plan.with_graph and state.boxed:
             plan.empty_boxes(nodes)
-        return found
+        return self._found(state, found)
 
-    def _backward_all(self, state, gradient, *_):
-        torch.autograd.backward(state.root, gradient)
-        found = state.found[0] if state.found else None
+    def _backward_all(self, state, gradients, *_):
+        torch.autograd.backward(state.roots, gradients)
+        found = state.found
         state.drop_graph()
-        return found
+        return self._found(state, found)
+
+    @staticmethod
+    def _found(state, gradients):
+        """The input's gradient, as it goes on."""
+        if not state.of_tree:
+            return gradients[0] if gradients else None
+        return list(gradients) if gradients and any(each is not None for each in gradients) else None
 
 
 def _named(value):
     if isinstance(value, torch.Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
-    return "None" if value is None else f"a {type(value).__name__}"
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

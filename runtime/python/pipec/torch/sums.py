@@ -5,6 +5,7 @@ import math
 import torch
 
 from ..errors import SpecError
+from .trees import zero_of
 from .wrapped import local, whole
 
 
@@ -18,7 +19,7 @@ def parted(found, output):
     if not 0 <= count < math.inf:
         raise SpecError(f"the loss gives {count if len(found) == 2 else f'a tuple of {len(found)}'}: expected a scalar, or "
                         "(sum, count) with a count from 0 on")
-    return (total, count) if count else ((output * 0).sum(), count)
+    return (total, count) if count else (zero_of(output), count)
 
 
 class Losses:

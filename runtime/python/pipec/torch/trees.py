@@ -1,0 +1,275 @@
+"""What a stage hands on: one tensor, or a tree of tensors, whose parts lie one after the other in the plan's slot."""
+import dataclasses
+import json
+import sys
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ..errors import SpecError
+
+_ALIGNMENT = 64  # bytes: each part begins at a multiple
+
+
+class NoTree(Exception):
+    """A leaf is no tensor. path: where; value: what it is."""
+
+    def __init__(self, value):
+        super().__init__(value)
+        self.value, self.path = value, ""
+
+
+class Tree:
+    """The tensors of a tree, each once. structure: None, the number of a tensor, or (type, context, structures of the children).
+    needs: of each tensor, whether it needs a gradient."""
+
+    __slots__ = ("structure", "tensors", "needs")
+
+    def __init__(self, structure, tensors, needs):
+        self.structure, self.tensors, self.needs = structure, tensors, needs
+
+    def clone(self):
+        return Tree(self.structure, [each.clone() for each in self.tensors], self.needs)
+
+
+def _opened(value):
+    """(context, children) of a node; None of a leaf. The context is what a type keeps beside the children: a dict's keys."""
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return None, value
+    if kind is dict:
+        return list(value), value.values()
+    node = pytree.SUPPORTED_NODES.get(kind)
+    if node is not None:
+        children, context = node.flatten_fn(value)
+        return context, children
+    if _is_named_tuple(kind):
+        return None, value
+    if dataclasses.is_dataclass(kind):
+        names = [field.name for field in dataclasses.fields(kind) if field.init]
+        return names, [getattr(value, name) for name in names]
+    return None
+
+
+def _closed(kind, context, children):
+    """The inverse of _opened."""
+    if kind is tuple:
+        return tuple(children)
+    if kind is list:
+        return children
+    if kind is dict:
+        return dict(zip(context, children))
+    node = pytree.SUPPORTED_NODES.get(kind)
+    if node is not None:
+        return node.unflatten_fn(children, context)
+    return kind(*children) if _is_named_tuple(kind) else kind(**dict(zip(context, children)))
+
+
+def _is_named_tuple(kind):
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+def flatten(value):
+    """(structure, tensors) of a tree, as a Tree has them. Raises NoTree."""
+    tensors, numbers = [], {}
+
+    def opened(value):
+        if isinstance(value, torch.Tensor):
+            number = numbers.setdefault(id(value), len(tensors))
+            if number == len(tensors):
+                tensors.append(value)
+            return number
+        if value is None:
+            return None
+        found = _opened(value)
+        if found is None:
+            raise NoTree(value)
+        context, children = found
+        structures = []
+        for at, child in enumerate(children):
+            try:
+                structures.append(opened(child))
+            except NoTree as error:
+                error.path = _step(type(value), context, at) + error.path
+                raise
+        return type(value), context, tuple(structures)
+
+    return opened(value), tensors
+
+
+def unflatten(structure, tensors):
+    if structure is None:
+        return None
+    if type(structure) is int:
+        return tensors[structure]
+    kind, context, children = structure
+    return _closed(kind, context, [unflatten(child, tensors) for child in children])
+
+
+def tensors_of(value):
+    """Those of a value that goes through a stage: of a tensor, a tree, a list of gradients or what stands in their place."""
+    values = value.tensors if type(value) is Tree else value if type(value) is list else (value,)
+    return [each for each in values if isinstance(each, torch.Tensor)]
+
+
+def zero_of(value):
+    """A zero that depends on all numbers of a tree."""
+    return sum((each * 0).sum() for each in flatten(value)[1] if each.is_floating_point() or each.is_complex())
+
+
+def _step(kind, context, at):
+    """From a node to a child: a path's element."""
+    if _is_named_tuple(kind):
+        return f".{kind._fields[at]}"
+    if not isinstance(context, (list, tuple)) or at >= len(context):
+        return f"[{at}]"
+    return f".{context[at]}" if dataclasses.is_dataclass(kind) and not issubclass(kind, dict) else f"[{context[at]!r}]"
+
+
+def _paths(structure, path=""):
+    """(path, number) of each part; the number of None is None."""
+    if structure is None or type(structure) is int:
+        yield path, structure
+        return
+    kind, context, children = structure
+    for at, child in enumerate(children):
+        yield from _paths(child, path + _step(kind, context, at))
+
+
+def _shown(structure):
+    """A structure, for a message."""
+    if structure is None:
+        return "None"
+    if type(structure) is int:
+        return "tensor"
+    kind, context, children = structure
+    shown = [_shown(child) for child in children]
+    if kind is tuple or kind is list:
+        text = ", ".join(shown) + ("," if kind is tuple and len(shown) == 1 else "")
+        return f"({text})" if kind is tuple else f"[{text}]"
+    steps = [_step(kind, context, at) for at in range(len(children))]
+    return f"{kind.__name__}({', '.join(f'{step}: {each}' for step, each in zip(steps, shown))})"
+
+
+def size_of(kinds):
+    """(where each part begins, bytes of all with what lies between them). kinds: [(dtype, shape)]."""
+    begins, end = [], 0
+    for dtype, shape in kinds:
+        begin = -(-end // _ALIGNMENT) * _ALIGNMENT
+        begins.append(begin)
+        end = begin + torch.Size(shape).numel() * dtype.itemsize
+    return begins, end
+
+
+class Layout:
+    """What a rank knows of a boundary's tree before a microbatch comes: structure, which tensors need a gradient, and of each
+    tensor its dtype and shape."""
+
+    def __init__(self, structure, needs, kinds):
+        self.structure, self.needs, self.kinds = structure, needs, kinds
+        self.begins, self.bytes = size_of(kinds)
+
+    @staticmethod
+    def of(tree):
+        return Layout(tree.structure, tree.needs, _kinds(tree))
+
+    def fits(self, tree):
+        return self.needs == tree.needs and self.kinds == _kinds(tree) and self.structure == tree.structure
+
+    def difference(self, other):
+        """How another layout is not this one, as texts (of that one, of this one); None: it is the same."""
+        if self.structure != other.structure:
+            return f"the tree {_shown(other.structure)}", _shown(self.structure)
+        paths = {number: path for path, number in _paths(self.structure) if number is not None}
+        for number, (now, before) in enumerate(zip(other.kinds, self.kinds)):
+            if now != before:
+                return f"part {paths[number]} as {tuple(now[1])} of {now[0]}", f"{tuple(before[1])} of {before[0]}"
+            if other.needs[number] != self.needs[number]:
+                says = {True: "one that needs a gradient", False: "one that needs no gradient"}
+                return f"part {paths[number]} as {says[other.needs[number]]}", says[self.needs[number]]
+        return None
+
+    def parts(self):
+        """Each part with its shape, dtype and bytes: a text."""
+        paths = {number: path for path, number in _paths(self.structure) if number is not None}
+        return ", ".join(f"{paths[n]} {tuple(shape)} of {dtype} ({torch.Size(shape).numel() * dtype.itemsize} bytes)"
+                         for n, (dtype, shape) in enumerate(self.kinds))
+
+    def told(self):
+        """As JSON's values. Raises SpecError where a text cannot say what the tree is."""
+        def told(structure):
+            if structure is None or type(structure) is int:
+                return structure
+            kind, context, children = structure
+            try:
+                same = json.loads(json.dumps(context)) == context
+            except (TypeError, ValueError):
+                same = False
+            if not same:
+                raise SpecError(f"a {kind.__name__} with {context!r} cannot go to another rank: let keys be texts or integers")
+            return [f"{kind.__module__}:{kind.__qualname__}", context, [told(child) for child in children]]
+
+        return {"tree": told(self.structure), "needs": list(self.needs),
+                "parts": [[str(dtype).removeprefix("torch."), list(shape)] for dtype, shape in self.kinds]}
+
+    @staticmethod
+    def heard(said):
+        """The inverse of told(). Raises SpecError."""
+        def heard(structure):
+            if structure is None or type(structure) is int:
+                return structure
+            name, context, children = structure
+            return _type(name), context, tuple(map(heard, children))
+
+        return Layout(heard(said["tree"]), tuple(said["needs"]),
+                      [(getattr(torch, dtype), torch.Size(shape)) for dtype, shape in said["parts"]])
+
+
+def _kinds(tree):
+    return [(each.dtype, each.shape) for each in tree.tensors]
+
+
+def _type(name):
+    """A node's type, by its module and name: one that this process has and that a tree may have."""
+    module, path = name.split(":")
+    found = sys.modules.get(module)
+    for each in path.split("."):
+        found = getattr(found, each, None)
+    if not isinstance(found, type) or not (found in (tuple, list, dict) or found in pytree.SUPPORTED_NODES
+                                           or _is_named_tuple(found) or dataclasses.is_dataclass(found)):
+        raise SpecError(f"a tree has a {path} of {module} in it, which this rank does not know: define it at the top of a module "
+                        "that all ranks import")
+    return found
+
+
+class TreeSlot:
+    """A slot of the runtime's with a tree in it, or with the gradients of those parts that need one."""
+
+    shape = dtype = None  # no tensor's
+
+    def __init__(self, layout, memory):
+        self.layout = layout
+        self._parts = _views(layout.kinds, layout.begins, memory)
+        wanted = [kind for kind, need in zip(layout.kinds, layout.needs) if need]
+        self._gradients = _views(wanted, size_of(wanted)[0], memory)
+
+    def copy_(self, tree):
+        for slot, each in zip(self._parts, tree.tensors):
+            slot.copy_(each)
+
+    def clone(self):
+        return Tree(self.layout.structure, [each.clone() for each in self._parts], self.layout.needs)
+
+    def gradients(self):
+        """[gradient of each part that needs one]."""
+        return [each.clone() for each in self._gradients]
+
+    def copy_gradients_(self, gradients):
+        """None: there are none; None in place of a gradient: zero."""
+        for slot, each in zip(self._gradients, gradients or [None] * len(self._gradients)):
+            slot.zero_() if each is None else slot.copy_(each)
+
+
+def _views(kinds, begins, memory):
+    return [memory[begin:begin + torch.Size(shape).numel() * dtype.itemsize].view(dtype).view(shape)
+            for (dtype, shape), begin in zip(kinds, begins)]

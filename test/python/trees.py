@@ -1,0 +1,280 @@
+"""Small models whose stages hand on trees of tensors, and a process that trains them: for each {"model", "plan"} of a list of JSON it
+prints {"digests": {stage: digest after the last step}, "losses"}, or {"error"}."""
+import dataclasses
+import json
+import sys
+
+import models
+import torch
+from torch import nn
+
+import pipec
+import pipec.torch
+
+STEPS, ROWS, MICROBATCHES = 3, 8, 4
+WORDS, WIDTH, LENGTH = 32, 16, 6
+
+
+@dataclasses.dataclass
+class States:
+    """Of an encoder and a decoder."""
+    encoder: torch.Tensor
+    words: torch.Tensor
+    decoder: torch.Tensor | None = None
+
+
+def words(step):
+    found = torch.randint(1, WORDS, (ROWS, LENGTH + 1), generator=torch.Generator().manual_seed(step))
+    return found[:, :-1].contiguous(), found[:, 1:].contiguous()
+
+
+def pairs(step):
+    """Of a language and another one; what follows the latter's words."""
+    x, target = words(step)
+    return (x.flip(1), x), target
+
+
+def pictures(step):
+    x = torch.randn(ROWS, 3, 8, 8, generator=torch.Generator().manual_seed(step))
+    return x, x.roll(1, -1)
+
+
+def words_loss(output, target):
+    return nn.functional.cross_entropy(output.flatten(0, 1), target.flatten())
+
+
+def router_loss(output, target):
+    """With the routers' own, as Mixtral has it."""
+    return words_loss(output["words"], target) + 0.01 * sum(each.softmax(-1).mean((0, 1)).square().sum() for each in output["routers"])
+
+
+class Residual(nn.Module):
+    """Two streams, of which one is changed in place."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.feed = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        hidden, residual = x if isinstance(x, tuple) else (x, None)
+        residual = hidden if residual is None else residual + hidden.mul_(0.5)
+        return nn.functional.dropout(self.feed(self.norm(residual)), 0.1, self.training), residual
+
+
+class Sum(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(WIDTH, WORDS)
+
+    def forward(self, x):
+        return self.head(x[0] + x[1])
+
+
+class Down(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.inner = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1)
+
+    def forward(self, x):
+        x, skips = x if isinstance(x, tuple) else (x, ())
+        return self.inner(x).relu(), (*skips, x)
+
+
+class Up(nn.Module):
+    """Takes the last skip; gives the picture alone where there are no more."""
+
+    def __init__(self, inputs, outputs, skip):
+        super().__init__()
+        self.up, self.merge = nn.ConvTranspose2d(inputs, outputs, 2, stride=2), nn.Conv2d(outputs + skip, outputs, 1)
+
+    def forward(self, x):
+        x, (*skips, last) = x
+        x = self.merge(torch.cat([self.up(x), last], 1))
+        return (x.relu(), tuple(skips)) if skips else x
+
+
+class Begin(nn.Module):
+    """Words with their places and what counts of them, which travel along."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(WORDS, WIDTH)
+
+    def forward(self, x):
+        return self.embedding(x), x % 5 != 0, torch.arange(LENGTH).expand_as(x)
+
+
+class Masked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.places, self.attention = nn.Embedding(LENGTH, WIDTH), nn.MultiheadAttention(WIDTH, 2, batch_first=True)
+
+    def forward(self, x):
+        hidden, mask, places = x
+        y = hidden + self.places(places)
+        return hidden + self.attention(y, y, y, key_padding_mask=~mask, need_weights=False)[0], mask, places
+
+
+class First(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(WIDTH, WORDS)
+
+    def forward(self, x):
+        return self.head(x[0])
+
+
+class Routed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.router, self.experts = nn.Linear(WIDTH, 2), nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(2))
+
+    def forward(self, x):
+        x = x if isinstance(x, dict) else {"words": x, "routers": []}
+        y = x["words"]
+        logits = self.router(y)
+        weights = logits.softmax(-1).unbind(-1)
+        y = y + sum(expert(y) * weight.unsqueeze(-1) for expert, weight in zip(self.experts, weights))
+        return {"words": y, "routers": [*x["routers"], logits]}
+
+
+class RoutedHead(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(WIDTH, WORDS)
+
+    def forward(self, x):
+        return {**x, "words": self.head(x["words"])}
+
+
+class Encode(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.feed = nn.Embedding(WORDS, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        return States(self.feed(self.embedding(x[0])).tanh(), x[1])
+
+
+class BeginDecoder(nn.Module):
+    """What the decoder begins with depends on no state of the encoder's."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(WORDS, WIDTH)
+
+    def forward(self, x):
+        return States(x.encoder, x.words, self.embedding(x.words))
+
+
+class Decode(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(WIDTH, 2, batch_first=True)
+
+    def forward(self, x):
+        return dataclasses.replace(x, decoder=x.decoder + self.attention(x.decoder, x.encoder, x.encoder, need_weights=False)[0])
+
+
+class DecodeHead(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(WIDTH, WORDS)
+
+    def forward(self, x):
+        return self.head(x.decoder)
+
+
+class Twice(nn.Module):
+    """Hands on one tensor as two parts, one that nobody uses later, a detached one and None."""
+
+    def __init__(self):
+        super().__init__()
+        self.feed = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        x = x[0] + x[1] * x[3] if isinstance(x, tuple) else x
+        y = self.feed(x).tanh()
+        return y, y, y * y, y.detach() + 1, None
+
+
+# name: (layers, loss, batch).
+MODELS = {
+    "residual": (lambda: [nn.Embedding(WORDS, WIDTH), Residual(), Residual(), nn.Sequential(Residual(), Sum())], words_loss, words),
+    "skips": (lambda: [Down(3, 4), Down(4, 8), Up(8, 4, 4), Up(4, 3, 3)], nn.functional.mse_loss, pictures),
+    "masked": (lambda: [Begin(), Masked(), Masked(), nn.Sequential(Masked(), First())], words_loss, words),
+    "routed": (lambda: [nn.Embedding(WORDS, WIDTH), Routed(), Routed(), RoutedHead()], router_loss, words),
+    "encoder, decoder": (lambda: [Encode(), BeginDecoder(), Decode(), nn.Sequential(Decode(), DecodeHead())], words_loss, pairs),
+    "twice": (lambda: [nn.Sequential(nn.Embedding(WORDS, WIDTH), Twice()), Twice(), Twice(), nn.Sequential(Twice(), Sum())], words_loss, words),
+}
+
+
+def made(name):
+    layers, loss, batch = MODELS[name]
+    torch.manual_seed(3)
+    return layers(), loss, batch
+
+
+def cut_of(value, microbatch):
+    if isinstance(value, tuple):
+        return tuple(cut_of(each, microbatch) for each in value)
+    return value.chunk(MICROBATCHES)[microbatch]
+
+
+def optimizer(modules):
+    return torch.optim.AdamW([p for module in modules for p in module.parameters() if p.requires_grad], lr=1e-2)
+
+
+def plain(name, cut):
+    """({stage: digest}, losses, most bytes of the parts that a stage hands on) of one process."""
+    layers, loss, batch = made(name)
+    ends = [sum(cut[:n]) for n in range(len(cut) + 1)]
+    stages = {n: nn.Sequential(*layers[ends[n]:ends[n + 1]]) for n in range(len(cut))}
+    own, losses = optimizer(stages.values()), []
+    for step in range(STEPS):
+        x, target = batch(step)
+        total = 0.0
+        for m in range(MICROBATCHES):
+            value = cut_of(x, m)
+            for stage, module in stages.items():
+                pipec.torch.reseed(0, step, stage, m)
+                value = module(value)
+            of = loss(value, cut_of(target, m))
+            of.backward()
+            total += of.item()
+        for module in stages.values():
+            for p in module.parameters():
+                p.grad /= MICROBATCHES
+        own.step()
+        own.zero_grad()
+        losses.append(total / MICROBATCHES)
+    return {str(stage): models.digest(module) for stage, module in stages.items()}, losses
+
+
+def train(case):
+    plan = pipec.load(case["plan"])
+    rank, _ = plan.place()
+    layers, loss, batch = made(case["model"])
+    modules = pipec.torch.stages(plan, layers, rank)
+    own, losses = optimizer(modules.values()), []
+    with pipec.torch.Run(plan, modules, loss=loss, progress=False, state={"optimizer": own}) as run:
+        for step in range(STEPS):
+            x, target = batch(step)
+            losses.append(run.step(x, target=target).item())
+            own.step()
+            own.zero_grad()
+    return {"digests": {stage: models.digest(module) for stage, module in modules.items()}, "losses": losses}
+
+
+def main():
+    torch.set_num_threads(1)
+    for number, case in enumerate(json.loads(sys.stdin.read())):
+        try:
+            said = train(case)
+        except (pipec.Error, ValueError, RuntimeError) as error:
+            said = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps({"case": number, **said}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
