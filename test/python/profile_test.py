@@ -32,6 +32,30 @@ def loss(output, target):
     return ((output - target) ** 2).mean()
 """
 
+PAIRS = """\
+import torch
+
+class Pair(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(16, 16)
+
+    def forward(self, x):
+        return self.inner(x[0]).tanh() * x[1], x[1]
+
+def layers():
+    return [Pair, Pair, Pair]
+
+def example(n):
+    return torch.rand(n, 16), torch.rand(n, 16) > 0.5
+
+def target(n):
+    return torch.rand(n, 16)
+
+def loss(output, target):
+    return ((output[0] - target) ** 2).mean()
+"""
+
 TRANSFORMER = f"""\
 import sys
 import torch
@@ -88,6 +112,13 @@ class ProfileTest(FolderTest):
                 found = end.code
         self.assertEqual(found, code, error.getvalue())
         return out.getvalue(), error.getvalue()
+
+    def test_layers_that_hand_on_trees(self):
+        """A hidden state and a mask, of 3 samples: the mask begins at a multiple of 64 bytes."""
+        out, _ = self.profile(self.file(PAIRS), "--microbatch", 3, "--repeat", 2, "--json", "-o", self.spec)
+        self.assertEqual([layer["boundary"] for layer in json.loads(out)["layers"]], [192 + 48, 192 + 48, 4])
+        plan = pipec.compile(self.spec)
+        self.assertEqual([[each.output_bytes for each in plan.stages(rank)] for rank in range(2)], [[192 + 48], [0]])
 
     def test_a_perceptron_by_hand(self):
         out, _ = self.profile(self.file(PERCEPTRON), "--microbatch", 3, "--repeat", 2, "--json", "-o", self.spec)

@@ -198,6 +198,64 @@ class Twice(nn.Module):
         return y, y, y * y, y.detach() + 1, None
 
 
+class Keyed(nn.Module):
+    """Takes its mask and places as keywords, and one number for all."""
+    takes = ("attention_mask", "places", "scale")
+
+    def __init__(self):
+        super().__init__()
+        self.places, self.attention = nn.Embedding(LENGTH, WIDTH), nn.MultiheadAttention(WIDTH, 2, batch_first=True)
+
+    def forward(self, x, *, attention_mask, places=None, scale=1.0, **_):
+        y = x if places is None else x + self.places(places[0])
+        return x + scale * self.attention(y, y, y, key_padding_mask=~attention_mask, need_weights=False)[0]
+
+
+class Changes(nn.Module):
+    """Another tree from the second step on, or one that cannot go to another rank."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.embedding, self.how, self.calls = nn.Embedding(WORDS, WIDTH), how, 0
+
+    def forward(self, x):
+        y, again = self.embedding(x), self.calls >= MICROBATCHES
+        self.calls += 1
+        if self.how == "local":
+            @dataclasses.dataclass
+            class Local:
+                y: torch.Tensor
+            return Local(y)
+        if self.how == "keys":
+            return {(0, 1): y, "x": x}
+        if self.how == "leaf":
+            return {"y": y, "x": [x, 3]}
+        return {"shape": {"y": y[:, 1:] if again else y, "x": x}, "dtype": {"y": y, "x": x.float() if again else x},
+                "structure": {"y": y} if again else {"y": y, "x": x}, "needs": {"y": y.detach() if again else y, "x": x},
+                "tensor": y if again else {"y": y, "x": x}}[self.how]
+
+
+class AnyHead(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(WIDTH, WORDS)
+
+    def forward(self, x):
+        return self.head(x["y"])
+
+
+def keys(step):
+    x, _ = words(step)
+    return {"attention_mask": x % 5 != 0, "places": (torch.arange(LENGTH).expand_as(x),), "scale": 0.5, "counts": (x % 3 != 0).float()}
+
+
+def keyed_loss(output, target, counts):
+    return (nn.functional.cross_entropy(output.flatten(0, 1), target.flatten(), reduction="none") * counts.flatten()).mean()
+
+
+keyed_loss.takes = ("counts",)
+
+
 # name: (layers, loss, batch).
 MODELS = {
     "residual": (lambda: [nn.Embedding(WORDS, WIDTH), Residual(), Residual(), nn.Sequential(Residual(), Sum())], words_loss, words),
@@ -205,11 +263,16 @@ MODELS = {
     "masked": (lambda: [Begin(), Masked(), Masked(), nn.Sequential(Masked(), First())], words_loss, words),
     "routed": (lambda: [nn.Embedding(WORDS, WIDTH), Routed(), Routed(), RoutedHead()], router_loss, words),
     "encoder, decoder": (lambda: [Encode(), BeginDecoder(), Decode(), nn.Sequential(Decode(), DecodeHead())], words_loss, pairs),
-    "twice": (lambda: [nn.Sequential(nn.Embedding(WORDS, WIDTH), Twice()), Twice(), Twice(), nn.Sequential(Twice(), Sum())], words_loss, words),
+    "twice": (lambda: [nn.Sequential(nn.Embedding(WORDS, WIDTH), Twice()), Twice(), Twice(), nn.Sequential(Twice(), Sum())], words_loss,
+              words),
+    "keyed": (lambda: [nn.Embedding(WORDS, WIDTH), Keyed(), Keyed(), nn.Sequential(Keyed(), nn.Linear(WIDTH, WORDS))], keyed_loss, words),
 }
 
 
 def made(name):
+    if name.startswith("changes: "):
+        how = name.removeprefix("changes: ")
+        return [nn.Identity(), Changes(how), AnyHead(), nn.Identity()], words_loss, words
     layers, loss, batch = MODELS[name]
     torch.manual_seed(3)
     return layers(), loss, batch
@@ -218,7 +281,15 @@ def made(name):
 def cut_of(value, microbatch):
     if isinstance(value, tuple):
         return tuple(cut_of(each, microbatch) for each in value)
-    return value.chunk(MICROBATCHES)[microbatch]
+    return value.chunk(MICROBATCHES)[microbatch] if isinstance(value, torch.Tensor) else value
+
+
+def call(what, values, keywords):
+    if isinstance(what, nn.Sequential):
+        for each in what:
+            values = call(each, values, keywords), *values[1:]
+        return values[0]
+    return what(*values, **{name: keywords[name] for name in getattr(what, "takes", ())})
 
 
 def optimizer(modules):
@@ -226,7 +297,7 @@ def optimizer(modules):
 
 
 def plain(name, cut):
-    """({stage: digest}, losses, most bytes of the parts that a stage hands on) of one process."""
+    """({stage: digest}, losses) of one process."""
     layers, loss, batch = made(name)
     ends = [sum(cut[:n]) for n in range(len(cut) + 1)]
     stages = {n: nn.Sequential(*layers[ends[n]:ends[n + 1]]) for n in range(len(cut))}
@@ -236,10 +307,11 @@ def plain(name, cut):
         total = 0.0
         for m in range(MICROBATCHES):
             value = cut_of(x, m)
+            keywords = {name: cut_of(each, m) for name, each in keys(step).items()}
             for stage, module in stages.items():
                 pipec.torch.reseed(0, step, stage, m)
-                value = module(value)
-            of = loss(value, cut_of(target, m))
+                value = call(module, (value,), keywords)
+            of = call(loss, (value, cut_of(target, m)), keywords)
             of.backward()
             total += of.item()
         for module in stages.values():
@@ -260,7 +332,12 @@ def train(case):
     with pipec.torch.Run(plan, modules, loss=loss, progress=False, state={"optimizer": own}) as run:
         for step in range(STEPS):
             x, target = batch(step)
-            losses.append(run.step(x, target=target).item())
+            keywords = keys(step) if case["model"] == "keyed" else {}
+            for name in case.get("lacks", {}).get(str(rank), ()):
+                del keywords[name]
+            for name, value in case.get("further", {}).items():
+                keywords[name] = torch.ones(value) if isinstance(value, list) else value
+            losses.append(run.step(x, target=target, **keywords).item())
             own.step()
             own.zero_grad()
     return {"digests": {stage: models.digest(module) for stage, module in modules.items()}, "losses": losses}

@@ -12,12 +12,13 @@ import traceback
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_iter
+from torch.utils._pytree import tree_iter, tree_map
 
 from .errors import Error, SpecError
 from .running import Running
 from .torch.layers import _make
 from .torch.split import Stage
+from .torch.trees import Tree, bytes_of, tensors_of
 
 EXAMPLES = """\
 examples:
@@ -81,14 +82,15 @@ class Model:
 
     def tensor(self, name, samples, device):
         made = self.guard(getattr(self.module, name), samples)
-        if not isinstance(made, torch.Tensor):
+        leaves = list(tree_iter(made))
+        if not leaves or not all(isinstance(each, torch.Tensor) for each in leaves):
             raise SpecError(f"{name}({samples}) gives a {type(made).__name__}: {_WHAT[name]}", self.path)
-        return made.to(device)
+        return tree_map(lambda each: each.to(device), made)
 
 
 _WHAT = {"layers": "let it give a list of the model's modules, or of what makes one, from first to last",
-         "example": "let it give the first layer's input of so many samples, a tensor",
-         "target": "let it give what the loss compares so many samples' output with, a tensor"}
+         "example": "let it give the first layer's input of so many samples, a tensor or a tuple or dict of tensors",
+         "target": "let it give what the loss compares so many samples' output with, a tensor or a tuple or dict of tensors"}
 
 
 class Storages(TorchDispatchMode):
@@ -111,7 +113,7 @@ class Storages(TorchDispatchMode):
     def alive(self, *aside):
         """Their bytes, those of some tensors aside."""
         self.made = {key: each for key, each in self.made.items() if not each[0].expired()}
-        keys = {each.untyped_storage()._cdata for each in aside if each is not None}
+        keys = {each.untyped_storage()._cdata for value in aside for each in tensors_of(value)}
         return sum(size for each, (_, size) in self.made.items() if each not in keys)
 
     def freed(self, sweep, gradient):
@@ -143,8 +145,12 @@ class Chain:
             begin = clock(self.device)
             x = stage.forward(0, x, target=self.target)
             took["forward"].append(clock(self.device) - begin)
-            self.boundary.append(x.numel() * x.element_size())
-        return None if self.model.loss else torch.ones_like(x)
+            self.boundary.append(bytes_of(x))
+        if self.model.loss:
+            return None
+        if type(x) is Tree:
+            return [torch.ones_like(each) for each, need in zip(x.tensors, x.needs) if need]
+        return torch.ones_like(x)
 
     def backward(self, stages, times, name, gradient, after=None):
         """B or BW of all; after(gradient) of each."""

@@ -3,6 +3,7 @@ import inspect
 import weakref
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from ..errors import SpecError
 
@@ -68,3 +69,82 @@ def call(module, x, keywords):
     for layer in layers:
         x = call(layer, x, keywords)
     return x
+
+
+def rows_of(value):
+    """Of a batch, by its first tensor that has dimensions; 0: it has none."""
+    return next((each.shape[0] for each in tree_leaves(value) if isinstance(each, torch.Tensor) and each.dim() > 0), 0)
+
+
+class Keywords:
+    """Those of a run's steps: who takes them, and whether each rank is given its own, in each step the same. sizes: what is said
+    where rows are others."""
+
+    def __init__(self, rank, modules, loss, sizes):
+        self._rank, self._sizes = rank, sizes
+        self._takes = {f"stage {s}": taken(module) for s, module in modules.items()}
+        self._takes["the loss"] = {} if loss is None else taken_by_loss(loss)
+        self.own = sorted(set().union(*self._takes.values()))  # what this rank takes
+        self._taken = [self.own]  # by process
+        self.told = None  # of the first step, for the other ranks
+
+    def hear(self, taken):
+        """own of each process."""
+        self._taken = taken
+
+    def check(self, keywords, rows):
+        """Refuses what nobody takes, what is missing, and what is other than in the first step. rows: of x. Whether this is the
+        first step, of which there is `told` then."""
+        for name in keywords:
+            if not any(name in names for names in self._taken):
+                known = ", ".join(sorted(set().union(*self._taken))) or "none"
+                raise SpecError(f"no stage takes the keyword {name}, nor does the loss (they take: {known}): name it in a layer's "
+                                "forward, where **kwargs does not count, or leave it out")
+        given = {name: rows_of(value) for name, value in keywords.items()}
+        if self.told is not None:
+            if given != self.told[0]:
+                raise SpecError(f"step got keywords of {_shown(given)}, in the first step it was {_shown(self.told[0])}: pass the "
+                                f"same in each step, with as many rows; {self._sizes}")
+            return False
+        for where, names in self._takes.items():
+            for name, needed in names.items():
+                if needed and name not in keywords:
+                    raise SpecError(f"rank {self._rank} lacks the keyword {name}, which {where} takes: pass {name}= to step")
+        self.told = given, rows
+        return True
+
+    def compare(self, said):
+        """said: what each process has told. All find the same."""
+        rows = max(each for _, each in said)
+        for process, (given, _) in enumerate(said):
+            for other, (others, _) in enumerate(said):
+                for name in others:
+                    if name not in given and name in self._taken[process]:
+                        raise SpecError(f"rank {process} lacks the keyword {name}, which its stages take and rank {other} was given: "
+                                        f"pass {name}= to step on every rank whose stages take it")
+            for name, own in given.items():
+                if own and own != rows:
+                    raise SpecError(f"the keyword {name} has {own} rows on rank {process}, x has {rows}: a keyword's first dimension "
+                                    "is that of the batch; expand what is the same for all rows, or keep it in a buffer")
+
+    def cut(self, keywords, microbatches, split):
+        """[of each microbatch: {name: value}] of those that this rank takes. split(tensor, microbatches, name) gives a tensor's
+        rows; what is no tensor, or a tensor without dimensions, goes whole to each microbatch."""
+        def rows(value, name):
+            if isinstance(value, torch.Tensor) and value.dim() > 0:
+                return [each.detach() for each in split(value, microbatches, name)]
+            if type(value) in (tuple, list):
+                parts = [rows(each, name) for each in value]
+                return [type(value)(part[m] for part in parts) for m in range(microbatches)]
+            if type(value) is dict:
+                parts = {key: rows(each, name) for key, each in value.items()}
+                return [{key: part[m] for key, part in parts.items()} for m in range(microbatches)]
+            return [value] * microbatches
+
+        parts = {name: rows(value, name) for name, value in keywords.items() if name in self.own}
+        return [{name: part[m] for name, part in parts.items()} for m in range(microbatches)]
+
+
+def _shown(given):
+    """Keywords and their rows."""
+    return ", ".join(f"{name} ({rows} rows)" if rows else name for name, rows in given.items()) or "none"

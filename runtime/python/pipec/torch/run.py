@@ -19,6 +19,7 @@ from ..errors import Ended, Error, RunError, SpecError, raise_for
 from . import meeting, shared, wrapped
 from .checks import Checks, checksum_of_batch, different_batches
 from .device import device_of
+from .keywords import Keywords, rows_of
 from .layered import LayeredStage, first_stage
 from .replicas import described, flatten
 from .split import UNREACHED, Stage
@@ -49,23 +50,14 @@ def _split(value, parts, what):
     raise SpecError(f"{what} is a {type(value).__name__}: expected a tensor, or a tuple or dict of tensors")
 
 
-def _tensors(value):
-    return [each for each in tree_leaves(value) if isinstance(each, torch.Tensor)]
-
-
-def _rows(value):
-    """Of a batch: a number; 0 where it has none."""
-    return next((each.shape[0] for each in _tensors(value) if each.dim() > 0), 0)
-
-
-def _samples(value):
-    """Tokens of a batch, the elements of its first tensor; where these are no integers, rows."""
-    first = next(iter(_tensors(value)), None)
-    return 0 if first is None else first.numel() if not first.is_floating_point() else _rows(value)
+def _samples(x):
+    """A batch's tokens: the elements of its first tensor where they are integers, else its rows."""
+    first = next(each for each in tree_leaves(x) if isinstance(each, torch.Tensor))
+    return rows_of(x) if first.is_floating_point() else first.numel()
 
 
 def _shown(kind):
-    return f"{tuple(kind[1])} of {kind[0]}" if type(kind) is tuple else "a tree"
+    return f"{tuple(kind[1])} of {kind[0]}" if type(kind) is tuple else str(kind)
 
 
 def _other_than_tensors(path):
@@ -193,6 +185,7 @@ class Run:
             make = LayeredStage if self._parts else first_stage if s == 0 and split else Stage
             self._stages[s] = make(module, number=s, loss=loss if s == self._last else None, seed=seed, wants_gradient=s > 0,
                                    split=split, checks=self._checks, scale=scaler and scaler.scale)
+        self._keys = Keywords(self.rank, self.modules, loss if self._last in self._own else None, _SIZES)
         self._layered = {s: tuple(self.modules[s]) for s, each in self._stages.items() if isinstance(each, LayeredStage)}
         self._planned = optimizer is not None  # the optimizer is the plan's
         self._optimizers = {key: optimizer(named) for key, named in self._trained() if named} if optimizer else {}
@@ -208,6 +201,7 @@ class Run:
         self._settled = {}  # (stage, layer): the last step whose gradients are
         self._factor = -1, None  # a step, and what its gradients are multiplied by
         self._x = self._target = None
+        self._keywords = {}
         self._told = -1  # the last step whose loss is
         self._rows = 0, 0  # of x in the first step, and in this one
         self._measures_memory, self._peak, self._steps_here = False, 0, 0
@@ -281,8 +275,9 @@ class Run:
         """What only all ranks together show: shared parameters, and that each compares when the others do."""
         if self.plan.world == 1:
             return
-        self._put(f"open/{self.world_rank}", json.dumps([self._checks.kind, shared.held_elsewhere(self.modules)]))
-        kinds, held = zip(*(json.loads(self._get(f"open/{process}")) for process in range(self.plan.world)))
+        self._put(f"open/{self.world_rank}", json.dumps([self._checks.kind, shared.held_elsewhere(self.modules), self._keys.own]))
+        kinds, held, takes = zip(*(json.loads(self._get(f"open/{process}")) for process in range(self.plan.world)))
+        self._keys.hear(takes)
         if self._checks.kind != kinds[0]:
             raise SpecError(f"check is {self._checks.kind!r}, on rank 0 {kinds[0]!r}: pass the same on all ranks")
         shared.compare(self.plan, self.modules, held)
@@ -313,11 +308,15 @@ class Run:
 
     # The program's side.
 
-    def step(self, x=None, target=None, *, batch_id=None, loss="all"):
-        """One step: x, the batch, on the first stage's rank; target on the last one's; None on the others. Both are cut into
-        microbatches along their first dimension. batch_id: a number of the batch, where x and target come from two loaders;
-        compared as `check` says. Gives the mean loss of all microbatches and replicas, a scalar tensor. loss="last": nobody
-        waits for it; the last stage's rank gives its replica's, the others None."""
+    def step(self, x=None, target=None, *, batch_id=None, loss="all", **keywords):
+        """One step: x, the batch, on the first stage's rank; target on the last one's; None on the others. Each is a tensor, or a
+        tuple or dict of tensors, cut into microbatches along their first dimension. batch_id: a number of the batch, where x and
+        target come from two loaders; compared as `check` says. Gives the mean loss of all microbatches and replicas, a scalar
+        tensor. loss="last": nobody waits for it; the last stage's rank gives its replica's, the others None.
+
+        keywords: further inputs, for example attention_mask=mask. A layer gets those that its forward names, the loss those that it
+        names; what goes into **kwargs has no name. Every rank passes those that its stages take. They are cut as x is; what is no
+        tensor, or a tensor without dimensions, goes whole to each microbatch."""
         if self._ended:
             raise Ended(f"the run has ended after {self.steps_done} steps")
         if self._run is None:
@@ -331,10 +330,14 @@ class Run:
         for stage, layers in self._layered.items():
             if tuple(self.modules[stage]) != layers:
                 raise SpecError(f"stage {stage} has other layers than when the run began: begin a run with them")
-        if rows := _rows(x):
+        rows = rows_of(x)
+        if self._keys.check(keywords, rows) and self.plan.world > 1:
+            self._put(f"keywords/{self.world_rank}", json.dumps(self._keys.told))
+        if rows:
             self._rows = self._rows[0] or rows, rows
         self._in_step = True
         self._x, self._target, self._batch_id, self._losses = x, target, batch_id, Losses()
+        self._keywords = keywords
         if self._scaler is not None:
             self._scaler.scale(torch.zeros((), device=self._device.device))  # it learns where it is
         self._microbatches = 0
@@ -365,10 +368,12 @@ class Run:
         self._handed.clear()
         self._gradients.clear()
         self._x = self._target = None
+        self._keywords = {}
         self._aside = []
         if self._scaler is not None and not all(self._all_say(all_finite(self._own_gradients()))):
             make_infinite(self._parameters())
         mean = self._mean_loss(self._instruction.step - 1, loss)
+        self._compare_keywords()
         took = time.perf_counter() - began
         self.steps_done = self._instruction.step
         self._steps_here += 1
@@ -582,6 +587,15 @@ class Run:
             if self._target is None:
                 raise SpecError(f"rank {self.rank} has the last stage: step needs target")
             self._target = _split(self._target, what.microbatches, "target")
+        if self._keywords:
+            self._keywords = self._keys.cut(self._keywords, what.microbatches, _split)
+
+    def _compare_keywords(self):
+        """Behind the first step: what ranks were given."""
+        own = self._keys.told
+        if self._steps_here == 0 and own is not None:
+            self._keys.compare([own] if self.plan.world == 1 else
+                               [json.loads(self._get(f"keywords/{process}")) for process in range(self.plan.world)])
 
     def _compare_batches(self, step):
         """What the first stage's rank was given with what the last one's was. The first has begun its step before anything
@@ -589,7 +603,8 @@ class Run:
         ends = [rank for stage in (0, self._last) for rank in range(self.plan.ranks) if stage in self._stages_of[rank]]
         if ends[0] == ends[1] or self.rank not in ends:
             return
-        own = {"x": checksum_of_batch(self._x), "target": checksum_of_batch(self._target), "batch_id": self._batch_id}
+        own = {"x": checksum_of_batch(self._x), "target": checksum_of_batch(self._target), "batch_id": self._batch_id,
+               **{name: checksum_of_batch(value) for name, value in self._keywords.items()}}
         if self.rank == ends[0]:
             return self._put_of_step(f"batch/{self.replica}", step, own)
         names = [f"rank {rank}" + (f" replica {self.replica}" if self.plan.degree > 1 else "") for rank in ends]
@@ -662,7 +677,7 @@ class Run:
             x = self._x[m]
         target = self._target[m] if stage == self._last else None
         output = self._stages[stage].forward(self._first + m, x, step=what.step, target=target, keep=not what.recomputed,
-                                             **self._part(what))
+                                             keywords=self._keywords and self._keywords[m], **self._part(what))
         if output is None:  # more parts follow
             pass
         elif stage == self._last:

@@ -71,6 +71,8 @@ def _is_named_tuple(kind):
 
 def flatten(value):
     """(structure, tensors) of a tree, as a Tree has them. Raises NoTree."""
+    if type(value) is tuple and len({id(each) for each in value if isinstance(each, torch.Tensor)}) == len(value):
+        return (tuple, None, tuple(range(len(value)))), [*value]  # the same as below, in a third of its time
     tensors, numbers = [], {}
 
     def opened(value):
@@ -161,6 +163,11 @@ def size_of(kinds):
     return begins, end
 
 
+def bytes_of(value):
+    """Of a tensor, or of a Tree in its slot."""
+    return Layout.of(value).bytes if type(value) is Tree else value.numel() * value.element_size()
+
+
 class Layout:
     """What a rank knows of a boundary's tree before a microbatch comes: structure, which tensors need a gradient, and of each
     tensor its dtype and shape."""
@@ -179,7 +186,7 @@ class Layout:
     def difference(self, other):
         """How another layout is not this one, as texts (of that one, of this one); None: it is the same."""
         if self.structure != other.structure:
-            return f"the tree {_shown(other.structure)}", _shown(self.structure)
+            return str(other), str(self)
         paths = {number: path for path, number in _paths(self.structure) if number is not None}
         for number, (now, before) in enumerate(zip(other.kinds, self.kinds)):
             if now != before:
@@ -188,6 +195,9 @@ class Layout:
                 says = {True: "one that needs a gradient", False: "one that needs no gradient"}
                 return f"part {paths[number]} as {says[other.needs[number]]}", says[self.needs[number]]
         return None
+
+    def __str__(self):
+        return f"the tree {_shown(self.structure)}"
 
     def parts(self):
         """Each part with its shape, dtype and bytes: a text."""
@@ -207,7 +217,10 @@ class Layout:
                 same = False
             if not same:
                 raise SpecError(f"a {kind.__name__} with {context!r} cannot go to another rank: let keys be texts or integers")
-            return [f"{kind.__module__}:{kind.__qualname__}", context, [told(child) for child in children]]
+            name = f"{kind.__module__}:{kind.__qualname__}"
+            if _type(name) is not kind:
+                raise _not_found(name)
+            return [name, context, [told(child) for child in children]]
 
         return {"tree": told(self.structure), "needs": list(self.needs),
                 "parts": [[str(dtype).removeprefix("torch."), list(shape)] for dtype, shape in self.kinds]}
@@ -237,9 +250,14 @@ def _type(name):
         found = getattr(found, each, None)
     if not isinstance(found, type) or not (found in (tuple, list, dict) or found in pytree.SUPPORTED_NODES
                                            or _is_named_tuple(found) or dataclasses.is_dataclass(found)):
-        raise SpecError(f"a tree has a {path} of {module} in it, which this rank does not know: define it at the top of a module "
-                        "that all ranks import")
+        raise _not_found(name)
     return found
+
+
+def _not_found(name):
+    module, path = name.split(":")
+    return SpecError(f"a tree has a {path} of {module} in it, which is not found by that name: define it at the top of a module that all "
+                     "ranks import")
 
 
 class TreeSlot:
