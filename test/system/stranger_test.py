@@ -190,7 +190,7 @@ class StrangerTest(ToolTest):
         self.says(said, r"the secret differs: rank 1 at 127\.0\.0\.1 and rank 0")
         answer = say(hello(protocol=PROTOCOL + 1, random=bytes(64)))
         self.assertEqual((len(answer), answer[:len(names)]), (104, names))
-        self.says(said, r"the protocol version differs: rank 1 at 127\.0\.0\.1 has 10, rank 0 at 127\.0\.0\.1:"
+        self.says(said, rf"the protocol version differs: rank 1 at 127\.0\.0\.1 has {PROTOCOL + 1}, rank 0 at 127\.0\.0\.1:"
                         f"{port + 1} has {PROTOCOL}")
         self.assertIsNone(host.poll())
 
@@ -201,10 +201,10 @@ class StrangerTest(ToolTest):
             caller = self.rank(1, port - 1, self.compile(SPEC), stderr=subprocess.PIPE)
             with server.accept()[0] as called:
                 called.recv(104, socket.MSG_WAITALL)
-                called.sendall(hello(protocol=9, rank=0, side=2, random=bytes(64)))
+                called.sendall(hello(protocol=PROTOCOL + 1, rank=0, side=2, random=bytes(64)))
             messages = caller.communicate(timeout=HANG)[1]
         self.assertEqual(caller.returncode, RUN, messages)
-        self.assertIn(f"the protocol version differs: rank 1 at 127.0.0.1 has {PROTOCOL}, rank 0 at 127.0.0.1:{port} has 9",
+        self.assertIn(f"the protocol version differs: rank 1 at 127.0.0.1 has {PROTOCOL}, rank 0 at 127.0.0.1:{port} has {PROTOCOL + 1}",
                       messages)
 
     def rank(self, rank, port, plan, *arguments, secret="known", **options):
