@@ -1,5 +1,7 @@
 """Stages that hand on trees of tensors, and take keywords, train to the bit as in one process, under all kinds of backwards and
 placements; what cannot be is refused with the way out."""
+import collections
+import json
 import unittest
 
 import torch
@@ -8,12 +10,13 @@ from runs import RunsTest
 from torch import nn
 
 from pipec.torch.split import Stage
-from pipec.torch.trees import Tree, flatten
+from pipec.torch.trees import Layout, Tree, TreeSlot, flatten, unflatten
 
 SCHEDULES = {  # name: (cut, keys of the pipeline, keys of the spec)
     "1f1b": ([2, 2], "", "schedule: 1f1b\n"),
     "zb-h1": ([2, 2], "", "schedule: zb-h1\n"),
     "recomputed": ([2, 2], "", "schedule: 1f1b\nrecompute: all\n"),
+    "split, recomputed": ([1, 1, 1, 1], ", placement: v", "schedule: zb-v\nrecompute: all\n"),
     "interleaved": ([1, 1, 1, 1], ", stages_per_rank: 2", "schedule: interleaved-1f1b\n"),
     "zb-v": ([1, 1, 1, 1], ", placement: v", "schedule: zb-v\n"),
     "v-half": ([1, 1, 1, 1], ", placement: v", "schedule: v-half\n"),
@@ -45,6 +48,38 @@ class Parts(nn.Module):
     def forward(self, x):
         a, b, number = x
         return {"a": self.other(self.one(a).tanh() + b), "b": b, "sum": (a + b).sum(), "number": number}
+
+
+Pair = collections.namedtuple("Pair", "first second")
+
+
+class LayoutTest(unittest.TestCase):
+    """What one rank tells the next."""
+
+    def test_all_kinds_of_nodes_go_as_a_text(self):
+        a, b = torch.ones(2, 3), torch.arange(5)
+        for value in ((a, b), [a], {"a": a, 1: b}, (a, [None, {"b": (b,)}], a), Pair(a, None), trees.States(a, b),
+                      collections.OrderedDict(b=b, a=a), Pair({"x": trees.States(a, b, a)}, [b]), torch.max(a, 1)):
+            with self.subTest(type(value)):
+                structure, tensors = flatten(value)
+                layout = Layout.of(Tree(structure, tensors, tuple(each.is_floating_point() for each in tensors)))
+                heard = Layout.heard(json.loads(json.dumps(layout.told())))
+                self.assertIsNone(layout.difference(heard))
+                self.assertEqual((heard.bytes, heard.begins), (layout.bytes, layout.begins))
+                made = unflatten(heard.structure, tensors)
+                self.assertIs(type(made), type(value))
+                self.assertEqual(flatten(made)[0], structure)
+                self.assertTrue(all(one is other for one, other in zip(flatten(made)[1], tensors, strict=True)))
+
+    def test_parts_begin_at_multiples_of_64_bytes(self):
+        structure, tensors = flatten((torch.ones(17), torch.ones((), dtype=torch.bool), torch.ones(0), torch.ones(3, dtype=torch.int64)))
+        layout = Layout.of(Tree(structure, tensors, (True, False, True, False)))
+        self.assertEqual((layout.begins, layout.bytes), ([0, 128, 192, 192], 192 + 24))
+        slot, tree = TreeSlot(layout, torch.zeros(216, dtype=torch.uint8)), Tree(structure, tensors, layout.needs)
+        slot.copy_(tree)
+        self.assertTrue(all(map(torch.equal, slot.clone().tensors, tensors)))
+        slot.copy_gradients_([torch.full((17,), 2.0), None])
+        self.assertEqual([each.tolist() for each in slot.gradients()], [[2.0] * 17, []])
 
 
 class StageTest(unittest.TestCase):

@@ -219,7 +219,7 @@ class Stage:
         """F. The graph is left in `state`."""
         x, keywords = state.x, state.keywords
         if state.of_tree:
-            inputs = [each.detach() for each in x.tensors]
+            inputs = [*x.tensors]  # which have no graph
             wanted = [number for number, need in enumerate(x.needs) if need] if self.wants_gradient else ()
         else:
             inputs = [x.detach()]
@@ -267,7 +267,8 @@ class Stage:
                               "torch.utils._pytree knows) of tensors and None") from None
         if not tensors:
             raise self._error(f"{what} {_named(value)} without a tensor in it: expected a tensor, or a tree of tensors")
-        return Tree(structure, [each.detach() for each in tensors], tuple([each.requires_grad for each in tensors])), tensors
+        needs = tuple([each.requires_grad for each in tensors])
+        return Tree(structure, [each.detach() if need else each for each, need in zip(tensors, needs)], needs), tensors
 
     def _seeded(self, step, microbatch):
         """The random numbers of a microbatch, for F and R."""
