@@ -9,6 +9,8 @@ import trees
 from runs import RunsTest
 from torch import nn
 
+import pipec
+from pipec.torch import keywords
 from pipec.torch.split import Stage
 from pipec.torch.trees import Layout, Tree, TreeSlot, flatten, unflatten
 
@@ -154,6 +156,38 @@ class StageTest(unittest.TestCase):
             self.stage().backward(0, self.gradients[:2])
         with self.assertRaisesRegex(Exception, r"stage 1: backward got a tensor of shape \(8,\): its output's gradient has shape \(4, 8\)"):
             self.stage().backward(0, [torch.ones(8), None, None])
+
+
+class Named(nn.Module):
+    def forward(self, x, mask, *, scale=1, **further):
+        return x * mask * scale + len(further)
+
+
+class KeywordsTest(unittest.TestCase):
+    """Which a module takes, and how it gets them."""
+
+    def test_a_sequential_takes_those_that_its_layers_name(self):
+        chain = nn.Sequential(nn.Identity(), nn.Sequential(Named(), nn.Identity()), Named())
+        self.assertEqual(keywords.taken(chain), {"mask": True, "scale": False})
+        self.assertEqual(keywords.call(chain, torch.ones(()), {"mask": 3, "scale": 2, "other": 1}).item(), 36)
+        chain.register_forward_hook(lambda *_: None)
+        with self.assertRaisesRegex(pipec.SpecError, "a Sequential with hooks cannot hand keywords on .*: register the hooks at a layer"):
+            keywords.call(chain, torch.ones(()), {"mask": 3})
+        self.assertEqual(keywords.call(nn.Sequential(nn.Identity()), 5, {"mask": 3}), 5)
+
+    def test_a_loss_takes_those_behind_output_and_target(self):
+        self.assertEqual(keywords.taken_by_loss(trees.keyed_loss), {"counts": True})
+        self.assertEqual(keywords.taken_by_loss(nn.MSELoss()), {})
+        self.assertEqual(keywords.taken_by_loss(lambda output, target, **_: output), {})
+
+    def test_each_step_has_the_same(self):
+        keys = keywords.Keywords(0, {0: Named()}, None, "batches have one size")
+        self.assertTrue(keys.check({"mask": torch.ones(4)}, 4))
+        self.assertFalse(keys.check({"mask": torch.ones(4)}, 4))
+        with self.assertRaisesRegex(pipec.SpecError, r"step got keywords of mask \(2 rows\), in the first step .* mask \(4 rows\): .*size"):
+            keys.check({"mask": torch.ones(2)}, 2)
+        with self.assertRaisesRegex(pipec.SpecError, r"step got keywords of none, in the first step it was mask \(4 rows\)"):
+            keys.check({}, 4)
 
 
 # What is refused: (model, further of the case, bytes of the plan's boundary, what is said, with the way out).
