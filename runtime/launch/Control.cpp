@@ -164,6 +164,7 @@ bool ControlServer::begin(const Asker &client) {
     return false;
   }
   client->asks = true;
+  client->readsPlans = false;
   beat();
   return true;
 }
@@ -251,20 +252,51 @@ void ControlServer::hear(const Asker &client, const messages::Stop &) {
   });
 }
 
-/// Writing a large plan takes a while, for which permits do not wait.
 void ControlServer::hear(const Asker &client, const messages::AskPlan &) {
+  wantPlans.push_back(client);
+  if (!writing)
+    writePlans();
+}
+
+/// Writing a large plan takes a while, for which permits do not wait. Who asks meanwhile waits, as the plans may
+/// change.
+void ControlServer::writePlans() {
+  if (wantPlans.empty())
+    return;
+  const Adaptation *adaptation = controller.adaptation();
+  const auto all = adaptation ? adaptation->plans() : Adaptation::Named{{"", controller.plan()}};
+  Encoded same = all == plans ? said.lock() : nullptr;
+  if (same)
+    return deliverPlans(std::exchange(wantPlans, {}), same);
+  std::erase_if(clients, [](const Asker &each) {
+    const bool stale = each->unread && each->readsPlans;
+    if (stale)
+      each->channel->drop();
+    return stale;
+  });
+  plans = all;
+  writing = true;
   if (!writer)
     writer.emplace(1);
-  const Adaptation *adaptation = controller.adaptation();
-  auto all = adaptation ? adaptation->plans() : Adaptation::Named{{"", controller.plan()}};
-  asio::post(*writer, [this, client, all = std::move(all)] {
+  asio::post(*writer, [this, all, asked = std::exchange(wantPlans, {})] {
     lowerPriority();
     Message written{{"plans", Message::array()}};
     for (const auto &[name, plan] : all)
       written["plans"].push_back({{"name", name}, {"plan", Message::binary(plan::encode(*plan))}});
-    asio::post(io,
-               [this, client, said = messages::encode(messages::Done{std::move(written)})] { deliver(client, said); });
+    asio::post(io, [this, asked, made = messages::encode(messages::Done{std::move(written)})] {
+      writing = false;
+      said = made;
+      deliverPlans(asked, made);
+      writePlans();
+    });
   });
+}
+
+void ControlServer::deliverPlans(const std::vector<Asker> &asked, const Encoded &all) {
+  for (const Asker &each : asked) {
+    each->readsPlans = true;
+    deliver(each, all);
+  }
 }
 
 Status askControl(const std::string &path, const Encoded &request, Message &answer,

@@ -1,6 +1,8 @@
 // The control socket of a run, a local socket beside the controller that only its owner may use (mode 0600). Through it
 // `piperun --control PATH …` asks for a swap, for the status of the run, or for its end. Whatever its clients do, they
-// cost the run little: there are at most kClients, with one request each, and descriptors stay for the run itself.
+// cost the run little: there are at most kClients, with one request each, and descriptors stay for the run itself. A
+// client that never reads its answer holds at most 1 MiB: an answer with plans, which may be long, is the same bytes
+// for all who ask for it.
 #pragma once
 
 #include "runtime/launch/Controller.h"
@@ -9,6 +11,7 @@
 #include <list>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace pipec::runtime {
 
@@ -47,9 +50,10 @@ public:
 private:
   struct Client {
     std::shared_ptr<Channel> channel;
-    bool asks = false;   // its request is not answered
-    bool unread = false; // the answer has not left
-    bool beats = false;  // a message that the run is there has not left
+    bool asks = false;       // its request is not answered
+    bool unread = false;     // the answer has not left
+    bool readsPlans = false; // the answer has the plans
+    bool beats = false;      // a message that the run is there has not left
   };
   using Asker = std::shared_ptr<Client>;
 
@@ -69,6 +73,8 @@ private:
   void answer(const Asker &client, Message said) { deliver(client, messages::encode(messages::Done{std::move(said)})); }
   void refuse(const Asker &client, const Status &status);
   void conclude(const Asker &client, const Status &status, const std::optional<Epoch> &epoch);
+  void writePlans();
+  void deliverPlans(const std::vector<Asker> &asked, const Encoded &all);
   void beat();
 
   asio::io_context &io;
@@ -80,6 +86,12 @@ private:
   bool beating = false;
   bool warned = false;
   std::optional<asio::thread_pool> writer; // of plans
+  bool writing = false;
+  std::vector<Asker> wantPlans; // who asked for the plans since those that are being written, or were, were taken
+  /// The plans that were written last, and the answer that has them while a client has not read it. There is one such
+  /// answer: when the plans have changed, clients that still read it are gone.
+  Adaptation::Named plans;
+  std::weak_ptr<const messages::Body> said;
 };
 
 /// Sends a request to the run at `path` and waits for its answer. The status is the answer's: ok only once all

@@ -2,6 +2,7 @@
 the run starts inherits nothing of it, and ends with it."""
 import os
 import pathlib
+import random
 import re
 import resource
 import shutil
@@ -117,6 +118,40 @@ class ClientsTest(ControlledTest):
             each.say(header("report", 3 << 29) + bytes(1 << 20))
         self.status()
         self.assertLess(memory_of(launcher.pid) - before, len(clients) << 20)
+        self.end(launcher)
+
+    def test_clients_that_never_read_a_plan_hold_it_once(self):
+        # One forward, one backward in an order that has no loops: a plan of several MiB.
+        draw, row, forwards, backwards, count = random.Random(1), [], 0, 0, 20_000
+        while backwards < count:
+            if forwards < count and (forwards == backwards or draw.random() < 0.5):
+                row.append(f"1F{forwards}")
+                forwards += 1
+            else:
+                row.append(f"1B{backwards}")
+                backwards += 1
+        order = self.folder / "order.csv"
+        order.write_text(",".join(f"0{kind}{n}" for kind in "FB" for n in range(count)) + "\n" + ",".join(row) + "\n", encoding="ascii")
+        plan = self.compile(f"pipec: 1\npipeline: {{ranks: 2, microbatches: {count}}}\ncosts: {{forward: 1us, backward: 1us, link: "
+                            f"{{latency: 1us, bandwidth: 10GB/s}}}}\nschedule: {{name: order, file: {order}}}\n")
+        size = plan.stat().st_size
+        self.assertGreater(size, 3 << 20)
+        launcher, _ = self.launch(plan, "--json", "--steps", 1000000, "--control", self.control)
+        read = self.client()
+
+        def plan_of():
+            read.say(framed("plan"))
+            while (answer := read.hear())[0] == "alive":
+                pass
+            self.assertEqual((answer[0], answer[1]["answer"]["plans"][0]["plan"]), ("done", plan.read_bytes()))
+
+        plan_of()
+        before = memory_of(launcher.pid)
+        clients = [self.client() for _ in range(60)]
+        for each in clients:
+            each.say(framed("plan"))
+        plan_of()  # whoever reads has it all the same
+        self.assertLess(memory_of(launcher.pid) - before, (len(clients) << 20) + 4 * size)
         self.end(launcher)
 
     def test_a_run_that_is_stopped_is_said_to_be(self):

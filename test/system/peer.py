@@ -97,13 +97,20 @@ class Client:
     def hear(self):
         """The next answer (its kind, its fields); none: the connection has ended."""
         try:
-            begin = self.socket.recv(16, socket.MSG_WAITALL)
+            begin = self.read(16)
             if len(begin) < 16:
                 return None
             kind, _, size = struct.unpack("<IIQ", begin)
-            return KINDS[kind], read_cbor(self.socket.recv(size, socket.MSG_WAITALL))
+            return KINDS[kind], read_cbor(self.read(size))
         except ConnectionResetError:
             return None
+
+    def read(self, size):
+        """So many bytes; fewer: the connection has ended."""
+        found = bytearray()
+        while len(found) < size and (part := self.socket.recv(size - len(found))):
+            found += part
+        return bytes(found)
 
     def ask(self, content):
         """All answers to these bytes up to the end of the connection."""
