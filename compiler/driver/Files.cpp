@@ -40,7 +40,7 @@ static std::string beginningOf(const std::string &path, size_t count) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error))
     return {};
-  std::FILE *file = std::fopen(path.c_str(), "rb");
+  std::FILE *file = std::fopen(path.c_str(), "rbe");
   if (!file)
     return {};
   std::string bytes(count, '\0');

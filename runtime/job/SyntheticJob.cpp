@@ -2,11 +2,12 @@
 #include "runtime/job/SyntheticJob.h"
 
 #include "runtime/plan/Limits.h"
+#include "runtime/plan/Load.h"
+#include "runtime/plan/Write.h"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 namespace pipec::runtime {
@@ -71,22 +72,23 @@ plan::Time SyntheticJob::emulated(int64_t count) const {
   return std::min(time, limits::kTime);
 }
 
+static std::string stateAfter(int64_t atoms) { return fmt::format("synthetic job {}\n", atoms); }
+
 Status SyntheticJob::save(const std::string &path, int64_t atoms) {
   if (atoms != done)
     return Status::run(fmt::format("{}: cannot save: {} atoms have run, expected {}", place, done, atoms));
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << "synthetic job " << done << '\n';
-  file.close();
-  return file ? Status{} : Status::run(fmt::format("{}: cannot save: {}: cannot be written", place, path));
+  const std::string state = stateAfter(done);
+  const int error = plan::writeInPlace(path, std::span(reinterpret_cast<const uint8_t *>(state.data()), state.size()));
+  return error == 0 ? Status{} : Status::run(fmt::format("{}: cannot save: {}: cannot be written", place, path));
 }
 
 Status SyntheticJob::load(const std::string &path, int64_t atoms) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
+  constexpr int64_t kMost = 4096; // bytes
+  std::vector<uint8_t> found;
+  const std::string expected = stateAfter(atoms);
+  if (!plan::readBytes(path, kMost, found).ok())
     return Status::run(fmt::format("{}: cannot load: {}: cannot be read", place, path));
-  std::string line;
-  std::getline(file, line);
-  if (line != fmt::format("synthetic job {}", atoms))
+  if (!std::ranges::equal(found, expected))
     return Status::run(
         fmt::format("{}: cannot load: {}: is not the state of a synthetic job after {} atoms", place, path, atoms));
   done = atoms;

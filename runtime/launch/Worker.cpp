@@ -13,12 +13,12 @@
 #include "runtime/launch/Report.h"
 #include "runtime/launch/waits/Doing.h"
 #include "runtime/launch/waits/Watch.h"
+#include "runtime/plan/Load.h"
 #include "runtime/stage/hosted/Handover.h"
 
 #include <algorithm>
 #include <csignal>
 #include <fmt/format.h>
-#include <fstream>
 #include <future>
 #include <set>
 #include <spdlog/spdlog.h>
@@ -27,11 +27,7 @@
 
 namespace pipec::runtime {
 
-std::string bootId() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
-}
+std::string bootId() { return plan::firstWordOf("/proc/sys/kernel/random/boot_id"); }
 
 const char *nameOf(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM"; }
 

@@ -7,6 +7,7 @@
 #include "runtime/plan/rules/Rules.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -106,6 +107,16 @@ Status readStandardInput(const std::string &name, int64_t most, std::vector<uint
 
 Status readBytes(const std::string &path, int64_t most, std::vector<uint8_t> &bytes) {
   return read(path, {most, most}, bytes);
+}
+
+std::string firstWordOf(const std::string &path) {
+  constexpr int64_t kMost = 4096;
+  std::vector<uint8_t> bytes;
+  if (!readBytes(path, kMost, bytes).ok())
+    return {};
+  const auto space = [](uint8_t byte) { return std::isspace(byte) != 0; };
+  const auto begin = std::ranges::find_if_not(bytes, space);
+  return {begin, std::find_if(begin, bytes.end(), space)};
 }
 
 Status verify(const Variant &variant) {

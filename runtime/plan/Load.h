@@ -31,6 +31,9 @@ Status readStandardInput(const std::string &name, int64_t most, std::vector<uint
 /// Any file → bytes, at most `most`.
 Status readBytes(const std::string &path, int64_t most, std::vector<uint8_t> &bytes);
 
+/// The first word of a small file, as /proc has them; empty if there is none, or the file cannot be read.
+std::string firstWordOf(const std::string &path);
+
 /// The error of readBytes for a file longer than `most`.
 Status tooLong(const std::string &path, int64_t most);
 

@@ -338,6 +338,11 @@ std::vector<uint8_t> encode(const Plan &plan) {
   return bytes;
 }
 
+int writeInPlace(const std::string &path, std::span<const uint8_t> bytes) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  return file < 0 ? errno : writeAndClose(file, bytes, /*sync=*/false);
+}
+
 Status writeFile(const std::string &path, std::span<const uint8_t> bytes) {
   struct stat found;
   const bool exists = ::stat(path.c_str(), &found) == 0;
@@ -346,8 +351,7 @@ Status writeFile(const std::string &path, std::span<const uint8_t> bytes) {
   const std::string target = exists ? std::filesystem::canonical(path, unnamed).string() : path;
   // A pipe, a terminal or an open file whose name is gone (-o /dev/stdout) must be written, not replaced.
   if (exists && (!S_ISREG(found.st_mode) || unnamed)) {
-    const int file = ::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
-    const int error = file < 0 ? errno : writeAndClose(file, bytes, /*sync=*/false);
+    const int error = writeInPlace(path, bytes);
     return error == 0 ? Status{} : writeError(path, error);
   }
   const SignalsWait signalsWait;

@@ -19,6 +19,9 @@ std::vector<uint8_t> encode(const Plan &plan);
 /// regular file (a pipe, /dev/stdout) is written in place.
 Status writeFile(const std::string &path, std::span<const uint8_t> bytes);
 
+/// Writes a file in place: neither in one piece nor durable. The errno, or 0.
+int writeInPlace(const std::string &path, std::span<const uint8_t> bytes);
+
 /// The error with which writeFile would fail at once, to be asked before long work whose result is written. Ok for an
 /// empty name.
 Status canWrite(const std::string &path);

@@ -2,16 +2,13 @@
 // reading, tens of nanoseconds, counts for less and less.
 #include "runtime/device/host/QuickClock.h"
 
-#include <fstream>
-#include <string>
+#include "runtime/plan/Load.h"
 
 namespace pipec::runtime {
 
 /// The kernel watches whether the counters of all processors go on evenly and together, and says so by using them.
 static bool kernelUsesCounter() {
-  std::string source;
-  std::ifstream("/sys/devices/system/clocksource/clocksource0/current_clocksource") >> source;
-  return source == "tsc";
+  return plan::firstWordOf("/sys/devices/system/clocksource/clocksource0/current_clocksource") == "tsc";
 }
 
 #ifdef __x86_64__

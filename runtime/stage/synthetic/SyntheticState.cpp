@@ -3,11 +3,12 @@
 
 #include "runtime/plan/Disassemble.h"
 #include "runtime/plan/Samples.h"
+#include "runtime/plan/Write.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fmt/format.h>
-#include <fstream>
 
 namespace pipec::runtime {
 
@@ -71,19 +72,18 @@ std::string stateOf(const std::string &whose, int64_t steps) {
 }
 
 Status write(const std::string &path, const std::string &whose, int64_t steps) {
-  std::ofstream file(path, std::ios::binary);
-  file << stateOf(whose, steps);
-  file.close();
-  return file ? Status{} : Status::run(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
+  const std::string state = stateOf(whose, steps);
+  const int error = plan::writeInPlace(path, std::span(reinterpret_cast<const uint8_t *>(state.data()), state.size()));
+  return error == 0 ? Status{} : Status::run(fmt::format("{}: cannot be written: {}", path, std::strerror(error)));
 }
 
 Status check(const std::string &path, const std::string &whose, int64_t steps) {
-  std::ifstream file(path, std::ios::binary);
+  std::FILE *file = std::fopen(path.c_str(), "rbe"); // e: O_CLOEXEC
   std::string expected = stateOf(whose, steps), found(expected.size() + 1, '\0');
   if (!file)
     return Status::input(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
-  file.read(found.data(), std::streamsize(found.size()));
-  found.resize(size_t(file.gcount()));
+  found.resize(std::fread(found.data(), 1, found.size(), file));
+  std::fclose(file);
   if (found != expected)
     return Status::input(fmt::format("{}: is not the state of {} after {} steps", path, whose, steps));
   return {};

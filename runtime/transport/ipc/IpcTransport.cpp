@@ -1,8 +1,9 @@
 #include "runtime/transport/ipc/IpcTransport.h"
 
+#include "runtime/plan/Load.h"
+
 #include <algorithm>
 #include <fmt/format.h>
-#include <fstream>
 #include <numeric>
 #include <unistd.h>
 #include <utility>
@@ -16,11 +17,7 @@ static constexpr plan::Bytes kLine = 64;
 static gpu::CUdeviceptr addressOf(const std::byte *data) { return reinterpret_cast<gpu::CUdeviceptr>(data); }
 
 /// Tells this boot of this machine from others.
-static std::string machine() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
-}
+static std::string machine() { return plan::firstWordOf("/proc/sys/kernel/random/boot_id"); }
 
 IpcTransport::IpcTransport(int32_t rank, int32_t ranks, std::vector<plan::Group> groupsOf, CudaDevice &device,
                            Failure &failure)
