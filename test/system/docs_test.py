@@ -7,7 +7,7 @@ tools/quickstart. Three kinds do not run here, each held to what can be:
   patterns (`pipec compile SPEC`): command and options must be in --help;
   what installs, builds or tests the whole (tools/test, cmake, ninja, …), which CI itself does: scripts, presets, targets and
   test names must exist;
-  what takes minutes or other programs (SLOW, ELSEWHERE): run with PIPEC_SOAK=1 (tools/soak), or by the test named there.
+  what takes long or other programs (SLOW, ELSEWHERE): run with PIPEC_SOAK=1 (tools/soak), or by the test named there.
 """
 import json
 import re
@@ -21,7 +21,7 @@ from support import BIN, HANG, PATIENCE, SOAK, SOURCE, ToolTest
 PROGRAMS = (r"(?:(?:[A-Z_]+=\S+ )?python3|pipec|piperun|pipe-opt|tools/\w+|\.ci/run|cmake|ninja|ctest|torchrun|mpirun|"
             r"build/\S+/bin/\S+)")
 BUILDS = ("tools/quickstart", "tools/test", "tools/setup", "tools/soak", ".ci/run", "cmake", "ninja", "ctest")
-SLOW = ("pipeline.ranks=1024",)
+SLOW = ("pipeline.ranks=1024", "recompute.yaml --sweep memory")
 # What needs programs or rights that are not there everywhere → the test that runs the like.
 ELSEWHERE = {"torchrun": "torch_test.py", "mpirun": "launch_test.py", "build/release/bin/bench-": "CMakeLists.txt"}
 PLACEHOLDER = re.compile(r"(?<![\w./{-])(?:[A-Z][A-Z_]+|[A-Z])(?![\w}])|…")
@@ -145,7 +145,7 @@ class DocsTest(ToolTest):
                 self.assertNotIn("Total Tests: 0", listed.stdout, f"{command}: no test {value}")
 
     def run_command(self, command, output):
-        done = self.shell("set -o pipefail; " + command)
+        done = documents.once(command, lambda each: self.shell("set -o pipefail; " + each))
         if "--exact" in command and "built without" in done.stderr:
             return  # the solver is optional
         self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}\n{done.stderr}")

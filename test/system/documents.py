@@ -275,6 +275,19 @@ def reference():
 VARYING = re.compile(r"(?<=compiled in )[\d.]+(?= ms)|(?<= in )[\d.]+(?= s: optimal)")
 
 
+SEARCH = re.compile(r"pipec search specs/[\w.-]+( --[\w-]+( [\w-]+)?)*")
+FOUND = {}  # what a search has printed: it takes seconds, changes nothing, and stands in several documents
+
+
+def once(command, run):
+    """run(command), of a search of an example but once."""
+    if not SEARCH.fullmatch(command):
+        return run(command)
+    if command not in FOUND:
+        FOUND[command] = run(command)
+    return FOUND[command]
+
+
 def repository(folder):
     """Makes a folder look as the repository does after tools/quickstart; the environment to run in it."""
     shutil.copytree(SOURCE / "specs", folder / "specs", ignore=shutil.ignore_patterns("*.pipe"))
@@ -298,8 +311,8 @@ def console(document):
                 command, _, output = part.partition("\n")
                 if not command.startswith("pipec"):
                     continue
-                done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], cwd=name, env=environment,
-                                      capture_output=True, text=True)
+                done = once(command, lambda each: subprocess.run(["bash", "-c", f"set -o pipefail; {each}"], cwd=name,
+                                                                 env=environment, capture_output=True, text=True))
                 said = (done.stderr + done.stdout if command.startswith("pipec compile") else done.stdout).rstrip()
                 if done.returncode == 0 and VARYING.sub("#", said) != VARYING.sub("#", output.rstrip()):
                     parts[i] = f"{command}\n{said}\n" + ("\n" if i + 1 < len(parts) else "")
