@@ -36,9 +36,10 @@
  * it waits for has run, at SAVE and END all that came before. Runs on GPUs do not adapt yet, and their replicas need
  * the transport "nccl".
  *
- * Time. An instruction's time is from next to done, on a GPU that of its work. `deadline` is how long an instruction of a
- * rank may last while others wait for it; `idle` the same of the first step's, of SAVE and LOAD, and of the time between
- * two steps. Before a run ends for that reason the ranks ask each other what they do, and name the one that takes so long.
+ * Time. An instruction's time is from next to done, on a GPU that of its work. `deadline` is how long an instruction of
+ * a rank may last while others wait for it; `idle` the same of the first step's, of SAVE and LOAD, and of the time
+ * between two steps. Before a run ends for that reason the ranks ask each other what they do, and name the one that
+ * takes so long.
  *
  * Errors. 0 is success. Anything else is an exit code of piperun's (1: bad input, 2: usage, 3: a plan that cannot run
  * so, 4: the run), with error->message. Once a run has failed every call says so; close it.
