@@ -1,5 +1,6 @@
 """A run's control socket against clients that mean ill or know no better: each costs the run little and ends nothing; what
 the run starts inherits nothing of it, and ends with it."""
+import concurrent.futures
 import os
 import pathlib
 import random
@@ -99,12 +100,31 @@ class ClientsTest(ControlledTest):
         states = self.folder / "states"
         limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (80, 80))
         launcher, _ = self.run_of("--checkpoint", states, "--every", 5, preexec_fn=limit)
-        clients = [self.client() for _ in range(900 if SOAK else 200)]
+        clients = [self.client() for _ in range(1000 if SOAK else 200)]
         step = self.status()["step"]
         self.assertLess(len(os.listdir(f"/proc/{launcher.pid}/fd")), 80 - 10)
         until(lambda: self.status()["checkpoint"] > step, "a checkpoint among idle clients")
         # The oldest have gone.
         self.assertIsNone(clients[0].hear())
+        self.end(launcher)
+
+    def test_busy_clients_are_answered_and_hold_nothing_up(self):
+        count, threads = (1000, 40) if SOAK else (80, 20)
+        launcher, _ = self.run_of()
+        before = self.status()["step"]
+
+        def one(number):
+            client = self.client()
+            for _ in range(5):
+                client.say(framed("status"))
+            if number % 4 == 0:  # it leaves without an answer
+                client.socket.close()
+                return 5
+            return sum((client.hear() or [None])[0] == "done" for _ in range(5))
+
+        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+            self.assertEqual(list(pool.map(one, range(count))), [5] * count)
+        until(lambda: self.status()["step"] > before + 3, "steps beside busy clients")
         self.end(launcher)
 
     def test_a_client_that_never_reads_costs_little(self):
