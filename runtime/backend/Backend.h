@@ -72,7 +72,7 @@ public:
 
   // On the thread of the io_context.
 
-  /// What the rank's instructions wait for; of waits that are up to the rank itself those that are longer than `limit`.
+  /// What the rank's instructions wait for, if one has waited for longer than `limit`; else nothing.
   virtual std::vector<Wait> waits(plan::Time limit) = 0;
   /// The computation that the device is in, as far as that is known.
   virtual std::optional<Pass> pass() = 0;

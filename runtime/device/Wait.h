@@ -18,6 +18,8 @@ struct Wait {
   int64_t since = 0; // nanoseconds of CLOCK_MONOTONIC
   /// Whether it may last for ever, as long as those that it is up to run.
   bool patient = false;
+  /// Whether it is not known who is missing. Another process may know.
+  bool vague = false;
 };
 
 /// In place of a world rank: who leads the run.
@@ -27,6 +29,8 @@ inline constexpr int32_t kController = -1;
 struct Pass {
   std::string what;  // "computes F stage 1 microbatch 3"
   int64_t since = 0; // nanoseconds of CLOCK_MONOTONIC; it may have begun a little earlier
+  /// Whether it is a call of a driver: that is short, whatever the process does.
+  bool isCall = false;
 };
 
 } // namespace pipec::runtime

@@ -48,8 +48,9 @@ public:
         held(*backend, layout.place, options.checkpoint), job(*backend, layout.place, options.checkpoint),
         cut(plan->variants.front().cut), signals(io),
         watch(io, {identity.rank, identity.world, identity.name()}, options.deadline,
-              {[this] { return waits(); }, [this](const std::string &why) { failure.raise(Status::run(why)); },
-               [this] { return does(); }, [this](int32_t to, const Encoded &message) { return send(to, message); },
+              {[this] { return waits(options.deadline); },
+               [this](const std::string &why) { failure.raise(Status::run(why)); }, [this] { return does(); },
+               [this](int32_t to, const Encoded &message) { return send(to, message); },
                [this](int32_t process) { return title(process); }}),
         patience(io) {
     failure.listen([this] { asio::post(this->io, [this] { failedSomewhere(); }); });
@@ -66,7 +67,7 @@ public:
 
 private:
   void failedSomewhere();
-  std::vector<Wait> waits();
+  std::vector<Wait> waits(plan::Time limit);
   messages::Does does();
   bool send(int32_t to, const Encoded &message);
   std::string title(int32_t process) const;
@@ -199,10 +200,10 @@ void Worker::leave() {
 }
 
 /// What comes of the controller's messages is waited for by the issuing thread, all else by the instructions.
-std::vector<Wait> Worker::waits() {
+std::vector<Wait> Worker::waits(plan::Time limit) {
   if (failure.raised())
     return {};
-  std::vector<Wait> all = backend->waits(options.deadline);
+  std::vector<Wait> all = backend->waits(limit);
   if (const std::optional<Doing::What> what = doing.look(); what && what->waits)
     all.push_back({[this, text = what->text] {
                      return fmt::format("{}: no {} came from {}", identity.name(), text, setup.leader);
@@ -221,12 +222,15 @@ messages::Does Worker::does() {
     does.lasts = watch.ran(since);
     does.limit = limit / 1000;
   };
-  if (const std::optional<Doing::What> what = doing.look(); what && !what->waits)
+  const std::optional<Pass> pass = backend->pass();
+  if (pass && pass->isCall)
+    say(pass->what, pass->since, options.deadline);
+  else if (const std::optional<Doing::What> what = doing.look(); what && !what->waits)
     say(what->text, what->since, what->limit);
-  else if (const std::optional<Pass> pass = backend->pass())
+  else if (pass)
     say(pass->what, pass->since, handover && hosted <= first ? options.idle : options.deadline);
   std::set<int32_t> whom;
-  for (const Wait &wait : waits())
+  for (const Wait &wait : waits(0))
     whom.insert(wait.whom.begin(), wait.whom.end());
   does.whom.assign(whom.begin(), whom.end());
   return does;

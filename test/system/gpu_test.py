@@ -292,7 +292,7 @@ class CheckTest(GpuTest):
                 break
         check.terminate()
         out, messages = check.communicate(timeout=HANG)
-        self.assertEqual(check.returncode, CHECK, messages)
+        self.assertEqual(check.returncode, CHECK, messages + out)
         self.assertIn("gpu-check: cut off", messages)
         self.assertRegex(out, r"(?m)^what .*\nconformance: .* ok\n")
 

@@ -337,23 +337,25 @@ std::string CudaDevice::head() const {
   return stuck;
 }
 
-/// Since when the thread that issues has been in a call of the driver.
-void CudaDevice::lookInside(int64_t now) {
+static constexpr int64_t kPatience = 500'000'000; // nanoseconds
+
+/// Whether the thread that issues has been in a call of the driver for longer than calls take.
+bool CudaDevice::isInCall() {
+  const int64_t now = Clock::monotonic();
   const gpu::Inside::Seen inside = cuda.calls().look();
-  if (inside.name && inside.name == seen.name && inside.count == seen.count)
-    return;
-  seen = inside;
-  seenSince = now;
+  if (!inside.name || inside.name != seen.name || inside.count != seen.count) {
+    seen = inside;
+    seenSince = now;
+  }
+  return inside.name && now - seenSince > kPatience;
 }
 
 std::vector<Wait> CudaDevice::waits(const std::function<std::vector<int32_t>(const plan::Operation &)> &others) {
-  constexpr int64_t kPatience = 500'000'000; // nanoseconds
   std::lock_guard lock(mutex);
-  lookInside(Clock::monotonic());
   const auto wait = [](std::string late, std::vector<int32_t> whom, int64_t from) {
-    return std::vector<Wait>{{[late = std::move(late)] { return late; }, std::move(whom), from, false}};
+    return std::vector<Wait>{{[late = std::move(late)] { return late; }, std::move(whom), from}};
   };
-  if (seen.name)
+  if (isInCall())
     return wait(fmt::format("{}: {} did not return", plan::nameOf(layout.place), seen.name), {}, seenSince);
   if (since == 0)
     return {};
@@ -365,9 +367,8 @@ std::vector<Wait> CudaDevice::waits(const std::function<std::vector<int32_t>(con
 
 std::optional<Pass> CudaDevice::pass() {
   std::lock_guard lock(mutex);
-  lookInside(Clock::monotonic());
-  if (seen.name)
-    return Pass{fmt::format("is in {}", seen.name), seenSince};
+  if (isInCall())
+    return Pass{fmt::format("is in {}", seen.name), seenSince, true};
   if (since > 0 && stuckIn && !plan::isCommunication(stuckIn->kind))
     return Pass{"computes " + plan::describe(*stuckIn, stuckMicrobatch), since};
   return std::nullopt;

@@ -85,7 +85,7 @@ private:
   bool isComplete(CudaQueue &queue, int64_t count);
   void lookAhead();
   void describe();
-  void lookInside(int64_t now);
+  bool isInCall();
   bool met(const CudaQueue &queue, int64_t count) const;
   void anchor(int64_t step);
   void settle(CudaQueue &queue);

@@ -69,13 +69,16 @@ void Watch::look() {
     arm();
 }
 
-/// A wait for somebody else rather than for this process itself.
+/// A wait for somebody else rather than for this process itself. Where nobody can be asked, those who know who is
+/// missing say so first.
 const Wait *Watch::overdue(const std::vector<Wait> &waits) const {
   const int64_t now = Clock::monotonic();
   const Wait *over = nullptr;
-  for (const Wait &wait : waits)
-    if (own.between(wait.since, now) >= deadline && (!over || over->whom.empty() || !wait.whom.empty()))
+  for (const Wait &wait : waits) {
+    const int64_t most = wait.vague && !owner.send ? 2 * deadline : deadline;
+    if (own.between(wait.since, now) >= most && (!over || over->whom.empty() || !wait.whom.empty()))
       over = &wait;
+  }
   return over;
 }
 
@@ -131,7 +134,7 @@ void Watch::judge(const Wait &over, const std::vector<Wait> &waits) {
     take(does);
   // Those that only wait may all wait for each other; or what they wait for has just ended.
   if (longest ? isLate(*longest) : !over.patient && own.between(over.since, now) >= deadline + deadline / 2)
-    return end(longest ? textOf(*longest) : "");
+    return end(longest && !(over.whom.empty() && longest->process == self.process) ? textOf(*longest) : "");
   int64_t pause = std::clamp(deadline / 2, kSecond / 1000, 10 * kSecond);
   if (longest && longest->process != self.process)
     say(*longest, now);

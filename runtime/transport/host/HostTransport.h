@@ -72,8 +72,8 @@ public:
 
   // On the thread of the io_context.
 
-  /// What all queues of the device wait for: "rank 1: recv … from rank 0: rank 0 did not come to it". Of what is up to
-  /// this rank itself what is longer than `limit`. The transport outlives the waits.
+  /// What the queues of the device wait for, if one has waited for longer than `limit`: "rank 1: recv … from rank 0:
+  /// rank 0 did not come to it"; else nothing. The transport outlives the waits.
   std::vector<Wait> waits(Time limit) const;
   /// Sends a message (HeardOfPeer) to a process; false: there is no connection with it.
   bool say(int32_t process, uint32_t kind, std::shared_ptr<const std::vector<uint8_t>> bytes);

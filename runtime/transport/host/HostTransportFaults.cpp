@@ -84,30 +84,39 @@ int32_t HostTransport::missingFrom(const Stream &stream, std::vector<int32_t> &w
 
 std::vector<Wait> HostTransport::waits(Time limit) const {
   std::vector<Wait> all;
+  const int64_t real = runtime::Clock::monotonic();
   if (options.shards && options.shards->open()) { // all else may wait for that
-    all.push_back(options.shards->wait());
+    if (Wait wait = options.shards->wait(); (real - wait.since) * 1000 >= limit)
+      all.push_back(std::move(wait));
     return all;
   }
-  const int64_t real = runtime::Clock::monotonic();
+  if (!summing()) // during a collective, the rank's other queues may wait for it
+    all = device.waits(limit);
   const Time now = clock.now();
+  const auto isWaiting = [](const Stream &stream) {
+    return stream.state == State::Meeting || stream.state == State::Wire;
+  };
+  // The wire's deadline may be long past where a machine cannot keep up with what it emulates: that is nobody's
+  // absence.
+  const auto waited = [&](const Stream &stream) {
+    return now - (stream.state == State::Meeting ? stream.since : std::max(stream.since, stream.end));
+  };
+  if (all.empty() &&
+      std::ranges::none_of(streams, [&](const auto &each) { return isWaiting(*each) && waited(*each) >= limit; }))
+    return all;
   for (const auto &each : streams) {
     const Stream &stream = *each;
-    if (stream.state != State::Meeting && stream.state != State::Wire)
+    if (!isWaiting(stream))
       continue;
-    // The wire's deadline may be long past where a machine cannot keep up with what it emulates: that is nobody's
-    // absence.
-    const Time since = stream.state == State::Meeting ? stream.since : std::max(stream.since, stream.end);
     Wait &wait = all.emplace_back();
     const int32_t missing = missingFrom(stream, wait.whom);
     wait.late = [this, &stream, missing] {
       return fmt::format("{}: {}", device.describeHead(stream.queue),
                          missing < 0 ? "not all ranks came to it" : nameOf(missing) + " did not come to it");
     };
-    wait.since = real - (now - since) / 1000;
+    wait.since = real - waited(stream) / 1000;
+    wait.vague = missing < 0;
   }
-  if (!summing()) // during a collective, the rank's other queues may wait for it
-    for (Wait &wait : device.waits(limit))
-      all.push_back(std::move(wait));
   return all;
 }
 
