@@ -45,9 +45,9 @@ int64_t Watch::ran(int64_t since) const {
   return own.between(since, due > 0 ? std::min(now, due + kSecond) : now);
 }
 
-/// Ten times within the deadline, but not more often than every millisecond and not less often than every half second.
+/// Five times within the deadline, but not more often than every millisecond and not less often than every second.
 void Watch::arm() {
-  const int64_t period = std::clamp(deadline / 10, kSecond / 1000, kSecond / 2);
+  const int64_t period = std::clamp(deadline / 5, kSecond / 1000, kSecond);
   due = Clock::monotonic() + period;
   timer.expires_after(std::chrono::nanoseconds(period));
   timer.async_wait([this](std::error_code error) {
