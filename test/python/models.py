@@ -107,6 +107,32 @@ def digest(module):
     return found.hexdigest()
 
 
+def adamw(modules):
+    return torch.optim.AdamW([p for module in modules for p in module.parameters() if p.requires_grad], lr=1e-2)
+
+
+def alone(layers, cut, batches, microbatches, run):
+    """({stage: module}, losses) of one process that trains all layers with adamw(), a step for each of the batches.
+    run(stages, step, batch, microbatch): the sum of the losses, and how many there are."""
+    ends = [sum(cut[:n]) for n in range(len(cut) + 1)]
+    stages = {n: torch.nn.Sequential(*layers[ends[n]:ends[n + 1]]) for n in range(len(cut))}
+    own, losses = adamw(stages.values()), []
+    for step, batch in enumerate(batches):
+        counted, total = 0, 0.0
+        for microbatch in range(microbatches):
+            of, count = run(stages, step, batch, microbatch)
+            of.backward()
+            counted, total = counted + int(count), total + of.item()
+        for module in stages.values():
+            for p in module.parameters():
+                if p.grad is not None:
+                    p.grad /= counted
+        own.step()
+        own.zero_grad()
+        losses.append(total / counted)
+    return stages, losses
+
+
 def rate(step):
     """The learning rate of a program that sets another one before each step."""
     return 1e-3 * (1 + step % 3)

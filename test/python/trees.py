@@ -292,34 +292,19 @@ def call(what, values, keywords):
     return what(*values, **{name: keywords[name] for name in getattr(what, "takes", ())})
 
 
-def optimizer(modules):
-    return torch.optim.AdamW([p for module in modules for p in module.parameters() if p.requires_grad], lr=1e-2)
-
-
 def plain(name, cut):
     """({stage: digest}, losses) of one process."""
     layers, loss, batch = made(name)
-    ends = [sum(cut[:n]) for n in range(len(cut) + 1)]
-    stages = {n: nn.Sequential(*layers[ends[n]:ends[n + 1]]) for n in range(len(cut))}
-    own, losses = optimizer(stages.values()), []
-    for step in range(STEPS):
-        x, target = batch(step)
-        total = 0.0
-        for m in range(MICROBATCHES):
-            value = cut_of(x, m)
-            keywords = {name: cut_of(each, m) for name, each in keys(step).items()}
-            for stage, module in stages.items():
-                pipec.torch.reseed(0, step, stage, m)
-                value = call(module, (value,), keywords)
-            of = call(loss, (value, cut_of(target, m)), keywords)
-            of.backward()
-            total += of.item()
-        for module in stages.values():
-            for p in module.parameters():
-                p.grad /= MICROBATCHES
-        own.step()
-        own.zero_grad()
-        losses.append(total / MICROBATCHES)
+
+    def run(stages, step, given, m):
+        x, target = given
+        value, keywords = cut_of(x, m), {name: cut_of(each, m) for name, each in keys(step).items()}
+        for stage, module in stages.items():
+            pipec.torch.reseed(0, step, stage, m)
+            value = call(module, (value,), keywords)
+        return call(loss, (value, cut_of(target, m)), keywords), 1
+
+    stages, losses = models.alone(layers, cut, map(batch, range(STEPS)), MICROBATCHES, run)
     return {str(stage): models.digest(module) for stage, module in stages.items()}, losses
 
 
@@ -328,7 +313,7 @@ def train(case):
     rank, _ = plan.place()
     layers, loss, batch = made(case["model"])
     modules = pipec.torch.stages(plan, layers, rank)
-    own, losses = optimizer(modules.values()), []
+    own, losses = models.adamw(modules.values()), []
     with pipec.torch.Run(plan, modules, loss=loss, progress=False, state={"optimizer": own}) as run:
         for step in range(STEPS):
             x, target = batch(step)

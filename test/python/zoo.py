@@ -238,34 +238,19 @@ def alone():
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
 
 
-def optimizer(modules):
-    return torch.optim.AdamW([p for module in modules for p in module.parameters() if p.requires_grad], lr=1e-2)
-
-
 def plain(name, cut):
     """({stage: digest}, losses) of one process."""
     layers, loss, batch = made(name)
-    ends = [sum(cut[:n]) for n in range(len(cut) + 1)]
-    stages = {n: nn.Sequential(*layers[ends[n]:ends[n + 1]]) for n in range(len(cut))}
-    own, losses = optimizer(stages.values()), []
-    for step in range(STEPS):
-        x, target = batch(step)
-        counted, total = 0, 0.0
-        for m, (value, following) in enumerate(zip(x.chunk(MICROBATCHES), target.chunk(MICROBATCHES))):
-            for stage, module in stages.items():
-                pipec.torch.reseed(0, step, stage, m)
-                value = module(value)
-            of = loss(value, following)
-            of, count = of if isinstance(of, tuple) else (of, 1)
-            of.backward()
-            counted, total = counted + int(count), total + of.item()
-        for module in stages.values():
-            for p in module.parameters():
-                if p.grad is not None:
-                    p.grad /= counted
-        own.step()
-        own.zero_grad()
-        losses.append(total / counted)
+
+    def run(stages, step, given, m):
+        value, following = (each.chunk(MICROBATCHES)[m] for each in given)
+        for stage, module in stages.items():
+            pipec.torch.reseed(0, step, stage, m)
+            value = module(value)
+        of = loss(value, following)
+        return of if isinstance(of, tuple) else (of, 1)
+
+    stages, losses = models.alone(layers, cut, map(batch, range(STEPS)), MICROBATCHES, run)
     return {str(stage): models.digest(whole(module)) for stage, module in stages.items()}, losses
 
 
@@ -284,7 +269,7 @@ def train(case):
     rank, _ = plan.place()
     layers, loss, batch = made(case["model"])
     modules = pipec.torch.stages(plan, layers, rank)
-    own, losses = optimizer(modules.values()), []
+    own, losses = models.adamw(modules.values()), []
     with pipec.torch.Run(plan, modules, loss=loss, progress=False, state={"optimizer": own}) as run:
         for step in range(STEPS):
             x, target = batch(step)
