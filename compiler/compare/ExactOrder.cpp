@@ -55,8 +55,8 @@ bool hasBackwardsOf(const Row &row, const schedule::Problem &problem) {
          row.problem.mixed == problem.mixed;
 }
 
-/// The words of the row `auto` as an order of one of these problems, where it is. Whole backwards are none of a split
-/// problem's: as an order file they would be compiled with costs of their own.
+/// The words of the row `auto`, where these words are an order of one of the problems. An order with whole backwards is
+/// no order of a split problem: an order file gives a whole backward the cost of its own, not that of its two parts.
 std::optional<schedule::KnownOrder> knownOf(const std::vector<Row> &rows,
                                             const std::vector<schedule::Problem> &problems) {
   const auto own = std::find_if(rows.begin(), rows.end(), [](const Row &each) { return each.name == "auto"; });

@@ -538,7 +538,7 @@ private:
     return Code::Ok;
   }
 
-  /// What is done now, of which attempt.
+  /// Tells the caller what the compile does now: for which schedule, and in which attempt.
   void say(const spec::Spec &spec, const std::string &what) {
     if (compiled.says)
       compiled.says(fmt::format("{}{}: {}", spec.schedule.name,

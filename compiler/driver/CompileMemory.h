@@ -29,10 +29,9 @@ MemoryHere memoryHere(const std::string &root = "");
 /// Why no plan of this size can be compiled here; empty: it can. Looks at the machine only where much is needed.
 std::string tooLargeHere(const CompileSize &size);
 
-/// Puts the heap on large pages, for programs of hundreds of thousands of ops: a walk over so many misses the TLB at
-/// nearly every op, and large pages halve the time of a compile (measured with test/bench/). Makes the heap grow by
-/// `bytes` at once (at most 1 GiB), where the system gives such pages. Main thread, before a large build; no effect
-/// where transparent huge pages are off.
+/// Makes the heap grow by `bytes` at once (at most 1 GiB) on large pages. Programs can have hundreds of thousands of
+/// ops. A walk over all ops misses the TLB at nearly every op; large pages halve the time of a compile (measured with
+/// test/bench/). To be called on the main thread, before a large build. No effect where transparent huge pages are off.
 void growHeap(size_t bytes);
 
 } // namespace pipec

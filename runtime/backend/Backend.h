@@ -72,7 +72,8 @@ public:
 
   // On the thread of the io_context.
 
-  /// What the rank's instructions wait for, if one has waited for longer than `limit`; else nothing.
+  /// What the rank's instructions wait for. Where no instruction has waited for longer than `limit`, the backend may
+  /// return nothing, which is quicker.
   virtual std::vector<Wait> waits(plan::Time limit) = 0;
   /// The computation that the device is in, as far as that is known.
   virtual std::optional<Pass> pass() = 0;

@@ -22,8 +22,8 @@ struct RunOptions {
   std::string stage = "synthetic";   // what computes (runtime/stage/MakeStage.h)
   Pace pace = Pace::Carry;           // Real for every stage but the synthetic one
   plan::Time deadline = 0;           // picoseconds that a pass or a transfer may last; 0: nothing is too long
-  plan::Time idle = 0;       // likewise a state's saving or loading, making stages, the first step of a host, and
-                             // its time between two steps; 0: no limit
+  plan::Time idle = 0;       // picoseconds that a process may save or load its state, make its stages, or, as a host,
+                             // be in its first step or between two steps; 0: no limit
   plan::Time rendezvous = 0; // picoseconds until all processes must have met; 0: no limit
   bool trace = false;        // whether events are reported to the controller
   std::string ownTrace;      // the file to which the process writes its events; empty: none

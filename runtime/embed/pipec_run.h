@@ -37,9 +37,9 @@
  * the transport "nccl".
  *
  * Time. An instruction's time is from next to done, on a GPU that of its work. `deadline` is how long an instruction of
- * a rank may last while others wait for it; `idle` the same of the first step's, of SAVE and LOAD, and of the time
- * between two steps. Before a run ends for that reason the ranks ask each other what they do, and name the one that
- * takes so long.
+ * a rank may last while others wait for the instruction. `idle` is how long an instruction of the first step may last,
+ * a SAVE, a LOAD, and the time between two steps. Before the run ends because something lasts too long, the ranks ask
+ * each other what they do, and the error names the rank that takes too long.
  *
  * Errors. 0 is success. Anything else is an exit code of piperun's (1: bad input, 2: usage, 3: a plan that cannot run
  * so, 4: the run), with error->message. Once a run has failed every call says so; close it.

@@ -1,8 +1,8 @@
 // The control socket of a run, a local socket beside the controller that only its owner may use (mode 0600). Through it
 // `piperun --control PATH …` asks for a swap, for the status of the run, or for its end. Whatever its clients do, they
 // cost the run little: there are at most kClients, with one request each, and descriptors stay for the run itself. A
-// client that never reads its answer holds at most 1 MiB: an answer with plans, which may be long, is the same bytes
-// for all who ask for it.
+// client that never reads its answer holds at most 1 MiB. An answer with plans may be longer: all clients that ask for
+// the plans share its bytes.
 #pragma once
 
 #include "runtime/launch/Controller.h"
