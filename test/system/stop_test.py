@@ -57,15 +57,14 @@ class Terminal:
 
 
 class StopTest(ToolTest):
-    def in_time(self, command, *arguments):
-        """The answer of a search that was stopped when it had something: the first, of more and more time."""
-        time = 50
+    def in_time(self, command, spec, *arguments, time=50):
+        """The answer of a search that was stopped when it had something: the first, of more and more milliseconds."""
         while True:
-            done = tool("pipec", command, self.spec(LONG), *arguments, "--time", f"{time}ms")
+            done = tool("pipec", command, spec, *arguments, "--time", f"{time}ms")
             if done.returncode == OK:
                 return done
             self.assertEqual(done.returncode, INPUT, done.stderr)
-            time = time * 3 // 2
+            time = time * 3 // 2 + 1
 
     def test_a_search_that_has_found_nothing_yet_is_an_error(self):
         spec = self.spec(LONG.replace("1024", "16384"))
@@ -80,20 +79,21 @@ class StopTest(ToolTest):
         self.assertIn("error: stopped by --time before anything was found: give it more time", done.stderr)
 
     def test_a_stopped_search_has_the_best_so_far_and_says_so(self):
-        report = json.loads(self.in_time("report", "--json").stdout)
+        spec = self.spec(LONG)
+        report = json.loads(self.in_time("report", spec, "--json").stdout)
         self.assertEqual(report["stopped"], "--time")
         self.assertLessEqual(report["span_lower_bound_ms"], report["span_ms"])
         plan = self.folder / "plan.pipe"
         self.assertIn("; the search was stopped by --time: more time may find a better one\n",
-                      self.in_time("compile", "-o", plan).stderr)
+                      self.in_time("compile", spec, "-o", plan).stderr)
         self.pipec("verify", plan)
-        found = json.loads(self.in_time("search", "--json").stdout)
+        found = json.loads(self.in_time("search", spec, "--json").stdout)
         self.assertEqual(found["stopped"], "--time")
         self.assertTrue(found["schedules"])
-        self.assertIn("\nstopped by --time: more time may find more, and better\n", self.in_time("search").stdout)
+        self.assertIn("\nstopped by --time: more time may find more, and better\n", self.in_time("search", spec).stdout)
 
     def test_an_exchange_is_searched_for_in_time_too(self):
-        report = json.loads(self.pipec("report", SPECS / "data-parallel.yaml", "--time", "1ms", "--json").stdout)
+        report = json.loads(self.in_time("report", SPECS / "data-parallel.yaml", "--json", time=1).stdout)
         self.assertEqual(report["stopped"], "--time")
         self.assertLessEqual(report["span_lower_bound_ms"], report["span_ms"])
 
