@@ -302,19 +302,19 @@ class TrainTest(RunsTest):
                 run.step(x, target=x)
                 run.step(x, target=x)
             error, none = lib.Error(), lib.Instruction()
-            self.assertEqual(lib.LIBRARY.pipec_run_next(run._run, ctypes.byref(none), ctypes.byref(error)), 2)
+            self.assertEqual(lib.LIBRARY.pipec_run_next(run._session.handle, ctypes.byref(none), ctypes.byref(error)), 2)
             self.assertEqual(error.message, b"a struct's size is 0: set it to sizeof")
-            self.assertEqual(lib.LIBRARY.pipec_run_done(run._run, ctypes.byref(lib.Result()), ctypes.byref(error)), 2)
+            self.assertEqual(lib.LIBRARY.pipec_run_done(run._session.handle, ctypes.byref(lib.Result()), ctypes.byref(error)), 2)
         self.assertEqual(run.report()["swaps"], 2)
 
     def test_an_error_without_a_text_is_one(self):
         def failing(_):
             result = lib.Result(size=ctypes.sizeof(lib.Result), error=b"")
-            lib.LIBRARY.pipec_run_done(run._run, ctypes.byref(result), ctypes.byref(lib.Error()))
+            lib.LIBRARY.pipec_run_done(run._session.handle, ctypes.byref(result), ctypes.byref(lib.Error()))
 
         plan = pipec.load(self.plan(spec("1f1b", 1)))
         with pipec.torch.Run(plan, {0: torch.nn.Linear(4, 4)}, loss=lambda output, y: output.sum(), progress=False) as run:
-            run._does[lib.F] = failing
+            run._session.does[lib.F] = failing
             with self.assertRaisesRegex(pipec.RunError, "rank 0: F stage 0 microbatch 0: it failed"):
                 run.step(torch.zeros(8, 4), target=torch.zeros(8, 4))
 

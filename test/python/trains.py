@@ -1,6 +1,7 @@
 """A process of a training: one rank of each case in a list of JSON, one run after the other. Prints for each case a line
 {"case", "digests": [after each step {stage: digest}], "losses", "report", "turned": [passes of a stage whose microbatches did
 not come in their order]}; for one that fails {"case", "error", "kind"}."""
+import functools
 import json
 import os
 import signal
@@ -42,16 +43,23 @@ class Watched(pipec.torch.Run):
     late = 0
 
     def __init__(self, *arguments, **options):
-        self.microbatches = []
+        self.microbatches, self._counted = [], None
         super().__init__(*arguments, **options)
+        for kind, watch in ((lib.OPTIMIZER, self._watch_update), (lib.F, self._watch_forward)):
+            self._session.does[kind] = functools.partial(self._watched, watch, self._session.does[kind])
 
-    def _update(self, what):
+    @staticmethod
+    def _watched(watch, work, what):
+        watch(what)
+        work(what)
+
+    def _watch_update(self, what):
         self.late += what.step < self.steps_done
-        super()._update(what)
 
-    def _begin_microbatches(self, what):
-        self.microbatches.append(what.microbatches)
-        super()._begin_microbatches(what)
+    def _watch_forward(self, what):
+        if what.step != self._counted:
+            self._counted = what.step
+            self.microbatches.append(what.microbatches)
 
 
 class Order:
@@ -188,9 +196,9 @@ def train(case):
             if loss is not None:
                 losses.append(loss.item())
             if case.get("meets"):
-                run._put(f"met/{step}/{run.world_rank}", "here")
+                run._session.put(f"met/{step}/{run.world_rank}", "here")
                 for process in range(plan.world):
-                    run._get(f"met/{step}/{process}")
+                    run._session.get(f"met/{step}/{process}")
     for child in children:
         os.kill(child, 9)
         os.waitpid(child, 0)

@@ -1,0 +1,33 @@
+"""What rank 0 prints while it trains."""
+import collections
+import sys
+import time
+
+_PAUSE = 1.0  # seconds from one line to the next, at least
+
+
+class Progress:
+    """Rank 0's line: what is measured beside what was predicted."""
+
+    def __init__(self, plan, rank):
+        variant = plan.facts["variants"][0]
+        self._predicted, self._bubble = variant["step_ms"], variant["bubble_rate"]
+        self._peak, self._printed = variant["peak_activation_bytes"][rank], 0.0
+        self._times = collections.deque(maxlen=20)
+
+    def step(self, steps, took, tokens, peak, loss):
+        self._times.append(took)
+        now = time.monotonic()
+        if now - self._printed < _PAUSE or steps < 2:
+            return
+        self._printed = now
+        middle = sorted(self._times)[len(self._times) // 2]
+        parts = [f"step {steps}"]
+        if loss is not None:
+            parts.append(f"loss {loss.item():.4f}")
+        if tokens:
+            parts.append(f"{tokens / middle:.0f} tokens/s")
+        parts.append(f"{middle * 1e3:.1f} ms ({self._predicted:.1f} predicted, bubble {self._bubble * 100:.0f} %)")
+        if peak:
+            parts.append(f"peak {peak / 2**20:.1f} MiB ({self._peak / 2**20:.1f} predicted)")
+        print("pipec: " + ", ".join(parts), file=sys.stderr, flush=True)
