@@ -58,9 +58,12 @@ def _remove(folder, process):
 
 
 class Plan:
-    """A compiled plan. In a notebook it shows itself."""
+    """A compiled plan. In a notebook it shows itself.
 
-    def __init__(self, data, name):
+    spec: the text that it was compiled from; None: it was loaded."""
+
+    def __init__(self, data, name, spec=None):
+        self.spec = spec
         folder = tempfile.mkdtemp(prefix="pipec-")
         weakref.finalize(self, _remove, folder, os.getpid())
         self.path = pathlib.Path(folder) / "plan.pipe"
@@ -130,17 +133,34 @@ def load(path):
         raise SpecError(f"cannot read: {error.strerror}", os.fspath(path)) from None
 
 
+def _laid(changes):
+    return [f"--set={key}={value if isinstance(value, str) else json.dumps(value, default=str)}" for key, value in (changes or {}).items()]
+
+
 def compile(spec, set=None):  # noqa: A001, A002: as the command and its option are called
-    """Compiles a spec, `set` laid over it ({"pipeline.microbatches": 32}). Raises SpecError."""
+    """Compiles a spec, `set` laid over it ({"pipeline.microbatches": 32}). spec: a file's path, or a dict with the spec's keys. Raises
+    SpecError, which says of a dict what stands where it is wrong.
+
+    Example:
+        plan = pipec.compile({"pipec": 1, "pipeline": {"ranks": 4, "microbatches": 8}, "schedule": "zb-h1",
+                              "costs": {"forward": "2ms", "backward_input": "2ms", "backward_weight": "2ms"}})"""
     with tempfile.TemporaryDirectory(prefix="pipec-") as folder:
+        path, name = spec, spec
+        if isinstance(spec, dict):
+            path, name = pathlib.Path(folder) / "spec.yaml", "the spec"
+            try:
+                path.write_text(json.dumps(spec, indent=2), encoding="utf-8")  # which is YAML too
+            except (TypeError, ValueError) as error:
+                raise SpecError(f"a spec has texts, numbers, lists and dicts in it: {error}") from None
         plan = pathlib.Path(folder) / "plan.pipe"
-        laid = [f"--set={key}={value if isinstance(value, str) else json.dumps(value, default=str)}"
-                for key, value in (set or {}).items()]
-        done = _pipec("compile", spec, "-o", plan, "--json", *laid)
+        done = _pipec("compile", path, "-o", plan, "--json", *_laid(set))
         if done.returncode == 0:
-            return Plan(plan.read_bytes(), os.fspath(spec))
+            return Plan(plan.read_bytes(), os.fspath(name), pathlib.Path(path).read_text(encoding="utf-8"))
         try:
             wrong = json.loads(done.stdout)
         except ValueError:
             raise_for(done.returncode, done.stderr.strip())
+        if isinstance(spec, dict) and wrong["line"] and wrong["file"] == os.fspath(path):
+            line = path.read_text(encoding="utf-8").splitlines()[wrong["line"] - 1].strip()
+            raise SpecError(f"{wrong['error']}: {line}", name)
         raise SpecError(wrong["error"], wrong["file"], wrong["line"], wrong["column"])

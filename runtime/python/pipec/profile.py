@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_iter, tree_map
 
 from .errors import Error, SpecError
 from .running import Running
-from .torch.layers import _make
+from .torch.layers import make
 from .torch.split import Stage
 from .torch.trees import Tree, bytes_of, tensors_of
 
@@ -65,6 +65,8 @@ class Model:
     def guard(self, function, *arguments):
         try:
             return function(*arguments)
+        except SpecError as error:
+            raise error if error.file else SpecError(error.message, self.path) from error
         except Error:
             raise
         except Exception as error:
@@ -78,7 +80,7 @@ class Model:
         made = self.guard(self.module.layers)
         if not isinstance(made, (list, tuple)) or not made:
             raise SpecError(f"layers() gives a {type(made).__name__}: {_WHAT['layers']}", self.path)
-        return [self.guard(_make, each, number, 0).to(device) for number, each in enumerate(made)]
+        return [self.guard(make, each, number, 0).to(device) for number, each in enumerate(made)]
 
     def tensor(self, name, samples, device):
         made = self.guard(getattr(self.module, name), samples)
@@ -127,26 +129,25 @@ class Chain:
     """The layers, each a stage, on microbatches of so many samples. The next one takes what one gives, so that what
     both of them keep is one storage, as within a stage."""
 
-    def __init__(self, model, layers, samples, device):
-        self.model, self.layers, self.device = model, layers, device
-        self.x = model.tensor("example", samples, device)
-        self.target = model.tensor("target", samples, device) if model.loss else None
+    def __init__(self, layers, x, target=None, loss=None, keywords=None, clock=time.perf_counter):
+        """x, target, keywords: of a microbatch. clock: seconds since some moment."""
+        self.layers, self.x, self.target, self.loss, self.keywords, self.clock = layers, x, target, loss, keywords, clock
         self.boundary = []
 
     def stages(self, split):
         last = len(self.layers) - 1
-        return [Stage(layer, number=number, loss=self.model.loss if number == last else None, wants_gradient=number > 0,
-                      split=split) for number, layer in enumerate(self.layers)]
+        return [Stage(layer, number=number, loss=self.loss if number == last else None, wants_gradient=number > 0, split=split)
+                for number, layer in enumerate(self.layers)]
 
     def forward(self, stages, times):
         """F of all. Gives the gradient to begin from: None of a loss."""
         x, self.boundary = self.x, []
         for stage, took in zip(stages, times):
-            begin = clock(self.device)
-            x = stage.forward(0, x, target=self.target)
-            took["forward"].append(clock(self.device) - begin)
+            begin = self.clock()
+            x = stage.forward(0, x, target=self.target, keywords=self.keywords)
+            took["forward"].append(self.clock() - begin)
             self.boundary.append(bytes_of(x))
-        if self.model.loss:
+        if self.loss:
             return None
         if type(x) is Tree:
             return [torch.ones_like(each) for each, need in zip(x.tensors, x.needs) if need]
@@ -156,35 +157,36 @@ class Chain:
         """B or BW of all; after(gradient) of each."""
         for stage, took in zip(reversed(stages), reversed(times)):
             call = stage.backward if name == "backward" else stage.backward_input
-            begin = clock(self.device)
+            begin = self.clock()
             gradient = call(0, gradient)
-            took[name].append(clock(self.device) - begin)
+            took[name].append(self.clock() - begin)
             if gradient is None and stage is not stages[0]:
                 raise SpecError(f"the gradient ends at layer {stage.number}: its output does not depend on its input, "
-                                "or this is of integers", self.model.path)
+                                "or this is of integers")
             if after:
                 after(gradient)
 
     def backward_weight(self, stages, times, after=None):
         for stage, took in zip(reversed(stages), reversed(times)):
-            begin = clock(self.device)
+            begin = self.clock()
             stage.backward_weight(0)
-            took["backward_weight"].append(clock(self.device) - begin)
+            took["backward_weight"].append(self.clock() - begin)
             if after:
                 after(None)
 
-    def measure(self, repeat):
+    def measure(self, repeat, warm_up=WARM_UP):
         """Of each layer a dict of seconds and bytes."""
         whole, parts = self.stages(split=False), self.stages(split=True)
         times = [{name: [] for name in TIMES} for _ in self.layers]
-        for turn in range(WARM_UP + repeat):
-            if turn == WARM_UP:
+        for turn in range(warm_up + repeat):
+            if turn == warm_up:
                 times = [{name: [] for name in TIMES} for _ in self.layers]
             self.backward(whole, times, "backward", self.forward(whole, times))
             self.backward(parts, times, "backward_input", self.forward(parts, times))
             self.backward_weight(parts, times)
         rows = [{name: statistics.median(values) for name, values in each.items()} for each in times]
         for row, kept, context, boundary in zip(rows, *self.held(whole, parts), self.boundary):
+            kept, context = max(kept, 0), max(context, 0)
             # Net: what B frees, or makes, in all.
             row["activation"], row["backward_context"] = max(kept - context, 0), max(context - kept, 0)
             row["weight_context"], row["boundary"] = min(kept, context), boundary
@@ -338,7 +340,8 @@ def profile(given):
 
         def measure(samples, repeat):
             say(f"{len(layers)} layers on microbatches of {samples}")
-            chain = Chain(model, layers, samples, device)
+            chain = Chain(layers, model.tensor("example", samples, device), model.loss and model.tensor("target", samples, device),
+                          model.loss, clock=lambda: clock(device))
             return ranks.median(model.guard(chain.measure, repeat))
 
         points = {samples: measure(samples, given.repeat) for samples in given.microbatch}

@@ -6,6 +6,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from ..errors import SpecError
+from .traced import Layer
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_compiled_call_impl")
 _names = weakref.WeakKeyDictionary()
@@ -46,7 +47,8 @@ def taken(module):
         return found
     names = _names.get(module)
     if names is None:
-        names = _names[module] = _named(getattr(module, "_orig_mod", module).forward, 1)
+        inner = getattr(module, "_orig_mod", module)
+        names = _names[module] = inner.keywords if isinstance(inner, Layer) else _named(inner.forward, 1)
     return names
 
 

@@ -1,14 +1,76 @@
-"""A rank's stages, made of a model's layers."""
+"""A model's layers, and a rank's stages, which are made of them."""
+import inspect
+
 import torch
+from torch import nn
 
 from ..errors import SpecError
 from . import shared
 from .random import Seeded
+from .recording import WAY_OUT
+from .traced import traced
+
+
+class Layers(list):
+    """Those of a model. Empty until there is an example, where the model has to be recorded on one."""
+
+    def __init__(self, model):
+        is_sequential = isinstance(model, nn.Sequential) and type(model).forward is nn.Sequential.forward
+        super().__init__(model if is_sequential else ())
+        self._model = None if is_sequential else model
+
+    def record(self, example, keywords):
+        """Cuts the model, as it goes through model(example, **keywords), a microbatch."""
+        if self or self._model is None:
+            return
+        model, self._model = self._model, None
+        names = inspect.signature(model.forward).parameters
+        # What a model keeps to go on from, word by word, is of no use in training, and no tensor.
+        settings = {"use_cache": False} if "use_cache" in names and "use_cache" not in keywords else {}
+        try:
+            self.extend(traced(model, example, keywords, settings))
+        except SpecError:
+            raise
+        except Exception as error:
+            raise SpecError(f"a {type(model).__name__} fails on the example, {type(error).__name__}: {error}: pass the input of a "
+                            f"microbatch and the keywords that its forward takes, or {WAY_OUT}") from error
+
+    def check(self):
+        if self._model is not None:
+            raise SpecError(f"a {type(self._model).__name__} is cut as its forward goes, which is not known before an example: pass "
+                            f"pipec.torch.layers(model, example=…) the input of a microbatch and keywords, call pipec.torch.plan(layers, "
+                            f"example=…) first, or {WAY_OUT}")
+
+
+def layers(model, example=None, **keywords):
+    """The layers of a model, as `plan` and `stages` take them.
+
+    model: a list of modules (or of what makes one when called), each of which takes what the one before gives; an nn.Sequential; or any
+    other module with an nn.ModuleList in it, in front of whose elements it is cut. The forward of such a model is recorded: once, on
+    `example`, the input of a microbatch, and `keywords`. Whatever else goes from one layer to the next, as a mask or an encoder's
+    states, becomes a part of what the layer gives. Modules within stay what they are, and weights keep their names. Without an example
+    `plan` records it.
+
+    Raises SpecError where a forward does other things for other numbers, or hands on what is no tensor.
+
+    Example:
+        layers = pipec.torch.layers(GPT2LMHeadModel(config))
+        plan = pipec.torch.plan(layers, example=words, ranks=4, microbatches=16, schedule="zb-h1")"""
+    if isinstance(model, (list, tuple)):
+        return list(model)
+    if not isinstance(model, nn.Module):
+        raise SpecError(f"model is a {type(model).__name__}: expected a torch.nn.Module or a list of these")
+    found = Layers(model)
+    if example is not None:
+        found.record(example, keywords)
+    return found
 
 
 def stages(plan, layers, rank, seed=0):
     """{stage: Sequential} of a rank. layers: the model's, in order; each a module, or what makes one when called, which is
     then called on the rank that has it alone, with random numbers of the layer's own."""
+    if isinstance(layers, Layers):
+        layers.check()
     cut = plan.cut or [1] * plan.stage_count
     if len(layers) != sum(cut):
         whose = f"its layers are cut {'-'.join(map(str, cut))}" if plan.cut else f"it has {plan.stage_count} stages and no layers"
@@ -18,11 +80,11 @@ def stages(plan, layers, rank, seed=0):
     for stage in plan.stages(rank):
         first = sum(cut[:stage.stage])
         made[stage.stage] = torch.nn.Sequential(
-            *(_make(layers[number], number, seed) for number in range(first, first + cut[stage.stage])))
+            *(make(layers[number], number, seed) for number in range(first, first + cut[stage.stage])))
     return made
 
 
-def _make(layer, number, seed):
+def make(layer, number, seed):
     if isinstance(layer, torch.nn.Module):
         return layer
     with Seeded(seed, -1, number, 0):

@@ -1,0 +1,207 @@
+"""Models whose forward is more than one layer after the other, and a process that trains a rank of them: for each {"model", "plan"} of a
+list of JSON it prints {"weights": {name: digest after the last step}, "losses"}, or {"error"}."""
+import hashlib
+import importlib.util
+import json
+import sys
+
+import models
+import torch
+from torch import nn
+
+import pipec
+import pipec.torch
+
+STEPS, ROWS, MICROBATCHES = 2, 8, 4
+WORDS, WIDTH, LENGTH, PIXELS = 32, 16, 6, 8
+
+
+class Block(nn.Module):
+    """Attends to itself, with a mask and to an encoder's states where it is given these; gives a tuple. What its router says stays
+    within."""
+
+    def __init__(self):
+        super().__init__()
+        self.router = nn.Linear(WIDTH, 2)
+        self.attention, self.feed = nn.MultiheadAttention(WIDTH, 2, batch_first=True), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x, mask=None, states=None, places=None):
+        x = x if places is None else x + places
+        of = x if states is None else states
+        y = self.attention(x, of, of, key_padding_mask=None if mask is None else ~mask, need_weights=False)[0]
+        return x + self.feed(y).tanh() * self.router(y).softmax(-1)[..., :1], "no tensor"
+
+
+class Writer(nn.Module):
+    """An encoder and a decoder. Words go into the decoder by a keyword, a mask too, and the routers' numbers come out through hooks."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.written = nn.Embedding(WORDS, WIDTH), nn.Embedding(WORDS, WIDTH)
+        self.places = nn.Parameter(torch.randn(LENGTH, WIDTH))
+        self.register_buffer("scale", torch.rand(LENGTH, WIDTH))
+        self.reads, self.writes = nn.ModuleList(Block() for _ in range(2)), nn.ModuleList(Block() for _ in range(2))
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WORDS, bias=False)
+        self.kept = []
+        for block in (*self.reads, *self.writes):
+            block.router.register_forward_hook(lambda _, __, found: self.kept.append(found))
+
+    def forward(self, x, *, written, mask=None, weigh=1.0):
+        self.kept.clear()
+        mask = None if mask is None else mask.bool() & (torch.arange(LENGTH) < LENGTH)
+        hidden = self.words(x) + self.places * self.scale
+        hidden[:, 0] = hidden[:, 0] * 2
+        hidden = nn.functional.dropout(hidden, 0.0, self.training)
+        for block in self.reads:
+            hidden = block(hidden, mask)[0]
+        states, hidden = self.norm(hidden), self.written(written)
+        for block in self.writes:
+            hidden = block(hidden, places=self.scale, mask=mask, states=states)[0]
+        with torch.no_grad():
+            largest = hidden.abs().max()
+        routers = sum(each.logsumexp(-1).square().mean() for each in self.kept)
+        return {"logits": self.head(hidden), "routers": weigh * routers, "largest": largest}
+
+
+def words(step):
+    found = torch.randint(1, WORDS, (ROWS, LENGTH + 1), generator=torch.Generator().manual_seed(step))
+    return found[:, :-1].contiguous(), found[:, 1:].contiguous()
+
+
+def masks(step):
+    """What counts of each row, from its begin on; at least one of each microbatch is shorter than the others."""
+    lengths = torch.randint(1, LENGTH, (ROWS, 1), generator=torch.Generator().manual_seed(100 + step))
+    return (torch.arange(LENGTH) < lengths).long()
+
+
+def pictures(step):
+    generator = torch.Generator().manual_seed(step)
+    return torch.randn(ROWS, 3, PIXELS, PIXELS, generator=generator), torch.randint(0, 4, (ROWS,), generator=generator)
+
+
+def sounds(step):
+    return torch.randn(ROWS, 8, 2 * LENGTH, generator=torch.Generator().manual_seed(step)), words(step)[1]
+
+
+def written_loss(output, target):
+    return nn.functional.cross_entropy(output["logits"].flatten(0, 1), target.flatten()) + 0.01 * output["routers"]
+
+
+def logits_loss(output, target):
+    return nn.functional.cross_entropy(output.logits.flatten(0, -2), target.flatten())
+
+
+def routed_loss(output, target):
+    return logits_loss(output, target) + 0.1 * output.aux_loss
+
+
+def own_loss(output, target):
+    """The model's own."""
+    return output.loss
+
+
+# name: (model, loss, batch, keywords).
+MODELS = {"writer": (Writer, written_loss, words, lambda step: {"written": words(step)[0].flip(1), "mask": masks(step), "weigh": 0.5})}
+
+if importlib.util.find_spec("transformers"):
+    import transformers
+
+    SIZES = {"hidden_size": WIDTH, "intermediate_size": 2 * WIDTH, "num_hidden_layers": 3, "num_attention_heads": 2}
+    LANGUAGE = {**SIZES, "vocab_size": WORDS, "num_key_value_heads": 2, "max_position_embeddings": 2 * LENGTH}
+    # Without dropout: a pipeline's numbers are others than a loop's over the whole model.
+    BERT = {**SIZES, "vocab_size": WORDS, "max_position_embeddings": 2 * LENGTH, "hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
+    T5 = {"vocab_size": WORDS, "d_model": WIDTH, "d_kv": 8, "d_ff": 2 * WIDTH, "num_layers": 2, "num_heads": 2, "decoder_start_token_id": 0,
+          "dropout_rate": 0}
+    WHISPER = {"vocab_size": WORDS, "d_model": WIDTH, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,
+               "decoder_attention_heads": 2, "encoder_ffn_dim": 2 * WIDTH, "decoder_ffn_dim": 2 * WIDTH, "num_mel_bins": 8,
+               "max_source_positions": LENGTH, "max_target_positions": 2 * LENGTH, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+               "decoder_start_token_id": 1}
+
+    def gpt2(tied):
+        return transformers.GPT2LMHeadModel(transformers.GPT2Config(
+            vocab_size=WORDS, n_positions=2 * LENGTH, n_embd=WIDTH, n_layer=3, n_head=2, bos_token_id=0, eos_token_id=0, resid_pdrop=0,
+            embd_pdrop=0, attn_pdrop=0, tie_word_embeddings=tied))
+
+    def mixtral():
+        return transformers.MixtralForCausalLM(transformers.MixtralConfig(**LANGUAGE, num_local_experts=3, num_experts_per_tok=2,
+                                                                          output_router_logits=True))
+
+    def none(_):
+        return {}
+
+    def masked(step):
+        return {"attention_mask": masks(step)}
+
+    MODELS |= {
+        "gpt-2": (lambda: gpt2(False), logits_loss, words, none),
+        "llama": (lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**LANGUAGE)), own_loss, words,
+                  lambda step: {"labels": words(step)[1]}),
+        "qwen": (lambda: transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**LANGUAGE)), logits_loss, words, masked),
+        "mixtral": (mixtral, routed_loss, words, none),
+        "bert": (lambda: transformers.BertForMaskedLM(transformers.BertConfig(**BERT, tie_word_embeddings=False)), logits_loss, words, masked),
+        "vit": (lambda: transformers.ViTForImageClassification(transformers.ViTConfig(
+            **SIZES, image_size=PIXELS, patch_size=4, num_labels=4)), logits_loss, pictures, none),
+        "t5": (lambda: transformers.T5ForConditionalGeneration(transformers.T5Config(**T5, tie_word_embeddings=False)), logits_loss, words,
+               lambda step: {"decoder_input_ids": words(step)[0].flip(1)}),
+        "whisper": (lambda: transformers.WhisperForConditionalGeneration(transformers.WhisperConfig(**WHISPER, tie_word_embeddings=False)),
+                    logits_loss, sounds, lambda step: {"decoder_input_ids": words(step)[0]}),
+    }
+
+
+def made(name):
+    """A model, the same in every process, its loss, and what makes batches and keywords."""
+    model, loss, batch, keywords = MODELS[name]
+    torch.manual_seed(3)
+    return model().train(), loss, batch, keywords
+
+
+def part(value, microbatch):
+    return value.chunk(MICROBATCHES)[microbatch] if isinstance(value, torch.Tensor) else value
+
+
+def digests(state):
+    """{name: digest} of the last bit."""
+    return {name: hashlib.sha256(value.detach().contiguous().numpy().tobytes()).hexdigest() for name, value in state.items()}
+
+
+def plain(name):
+    """({name: digest}, losses) of one process that trains the whole model."""
+    model, loss, batch, keywords = made(name)
+
+    def run(stages, step, given, m):
+        x, target = given
+        return loss(stages[0][0](part(x, m), **{key: part(value, m) for key, value in keywords(step).items()}), part(target, m)), 1
+
+    _, losses = models.alone([model], [1], map(batch, range(STEPS)), MICROBATCHES, run)
+    return digests(model.state_dict()), losses
+
+
+def train(case):
+    plan = pipec.load(case["plan"])
+    rank, _ = plan.place()
+    model, loss, batch, keywords = made(case["model"])
+    layers = pipec.torch.layers(model, example=part(batch(0)[0], 0), **{key: part(value, 0) for key, value in keywords(0).items()})
+    modules = pipec.torch.stages(plan, layers, rank)
+    own, losses = models.adamw(modules.values()), []
+    with pipec.torch.Run(plan, modules, loss=loss, progress=False) as run:
+        for step in range(STEPS):
+            x, target = batch(step)
+            losses.append(run.step(x, target=target, **keywords(step)).item())
+            own.step()
+            own.zero_grad()
+    return {"weights": {name: each for stage in modules.values() for layer in stage for name, each in digests(layer.state_dict()).items()},
+            "losses": losses}
+
+
+def main():
+    torch.set_num_threads(1)
+    for number, case in enumerate(json.loads(sys.stdin.read())):
+        try:
+            said = train(case)
+        except (pipec.Error, ValueError, RuntimeError) as error:
+            said = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps({"case": number, **said}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
