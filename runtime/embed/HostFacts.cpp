@@ -34,6 +34,14 @@ bool any(const plan::Variant &variant, bool (*holds)(const plan::Operation &)) {
       variant.programs, [&](const plan::Program &program) { return std::ranges::any_of(program.operations, holds); });
 }
 
+/// Whether a rank chooses while it runs when it computes the gradients of weights.
+bool fills(const plan::Variant &variant) {
+  return std::ranges::any_of(variant.programs, [](const plan::Program &program) {
+    return std::ranges::any_of(program.queues,
+                               [](const plan::Queue &queue) { return queue.priority == plan::Priority::Weights; });
+  });
+}
+
 Json stagesOf(const plan::Plan &plan, int32_t rank) {
   Json all = Json::array();
   for (const PipecStageFacts &each : runtime::factsOf(plan, rank)) {
@@ -112,6 +120,7 @@ Status readFacts(const std::string &path, std::string &json) {
                                                return plan::isCompute(op.kind) && op.layers > 0;
                                              });
                                            })},
+             {"fills", std::ranges::any_of(plan.variants, &fills)},
              {"shards_updates", std::ranges::any_of(first.layers, &plan::Layer::sharded)},
              {"overlaps", std::ranges::any_of(plan.variants, &simulate::overlaps)},
              {"global_norm", any(first, [](const plan::Operation &op) { return op.of == plan::Payload::Norm; })},

@@ -43,9 +43,30 @@ runtime::Environment alone() {
   return environment;
 }
 
-Status readPlace(const plan::Plan &plan, runtime::Environment &environment) {
+/// As the host itself says.
+Status givenPlace(const PipecRunSetup &given, runtime::Environment &environment) {
+  if (given.port < 1 || given.port > UINT16_MAX || given.processes < 1 || given.process < 0 ||
+      given.process >= given.processes || given.local < 0 || !given.job)
+    return Status::usage(fmt::format("host: port {}, process {} of {}, {} on its machine, {} job: expected a port, a "
+                                     "process below their number, and a job",
+                                     given.port, given.process, given.processes, given.local, given.job ? "a" : "no"));
+  environment.source = "the host";
+  environment.rank = given.process;
+  environment.world = given.processes;
+  environment.localRank = given.local;
+  environment.host = given.host;
+  environment.port = uint16_t(given.port);
+  environment.job = given.job;
+  environment.jobSource = "the host's job";
+  environment.spread = given.spread != 0;
+  return {};
+}
+
+Status readPlace(const PipecRunSetup &given, const plan::Plan &plan, runtime::Environment &environment) {
   const auto variable = [](const char *name) { return std::getenv(name); };
-  Status status = runtime::readEnvironment(variable, environment);
+  Status status = given.host ? givenPlace(given, environment) : runtime::readEnvironment(variable, environment);
+  if (given.host && !status.ok())
+    return status;
   if (!status.ok() && plan.world() == 1 && !std::getenv("RANK")) {
     environment = alone();
     status = {};
@@ -107,7 +128,7 @@ Status HostRun::open(const PipecRunSetup &given, std::unique_ptr<HostRun> &run) 
   if (status.ok())
     status = checkHosted(*plan);
   if (status.ok())
-    status = readPlace(*plan, joined.environment);
+    status = readPlace(given, *plan, joined.environment);
   if (!status.ok())
     return status;
   joined.plan = plan;

@@ -97,6 +97,13 @@ typedef struct PipecRunSetup {
   int32_t layer_count;
   const PipecRunLayer *layers; /* of all replicated layers of this rank's stages; one behind the other, by their size */
   const char *refused;         /* why this rank cannot run after all, which the others are to hear; NULL: it can */
+  const char *host;            /* name or address of process 0's machine; NULL: what follows is as the launcher says */
+  int32_t port;                /* the first port of process 0 to try */
+  int32_t process;             /* this one's number among all of the run, from 0 */
+  int32_t processes;           /* of the run */
+  int32_t local;               /* this one's number among the run's on its machine */
+  int32_t spread;              /* 1: they are on several machines */
+  const char *job;             /* tells this run from others; the same text in all its processes */
 } PipecRunSetup;
 
 enum {

@@ -47,33 +47,30 @@ class WrappedTest(FolderTest):
                 optimizer.step()
                 optimizer.zero_grad()
 
-    def test_wrappers_are_refused_by_their_type(self):
-        ways = r"pass the module inside and let the plan have the replicas \(data_parallel in its spec\), or, .*fsdp.fully_shard"
-        for wrap, name in ((torch.nn.parallel.DistributedDataParallel, "DistributedDataParallel"), (Sharded, "Sharded")):
-            first, second = layers()
-            with self.assertRaisesRegex(pipec.SpecError, f"stage 1's module is a {name}, which sums .*: {ways}"):
-                self.train([first, wrap(second)])
-            with self.assertRaisesRegex(pipec.SpecError, f"stage 0's 1 is a {name}, which"):
-                self.train([torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), wrap(first)), second])
-
-    def test_fully_shard_trains_where_backwards_are_fused(self):
-        mesh = init_device_mesh("cpu", (1,))
-        for tail in ("", "recompute: all\n"):
-            plain, sharded = layers(), layers()
-            self.train(plain, tail=tail)
-            for each in sharded:
-                fully_shard(each, mesh=mesh)
-            self.train(sharded, tail=tail)
-            for found, right in zip(sharded, plain):
-                for p, q in zip(found.parameters(), right.parameters()):
-                    torch.testing.assert_close(p.full_tensor(), q, rtol=0, atol=0)
-
-    def test_fully_shard_under_a_split_backward_is_refused(self):
+    def test_wrappers_that_are_refused(self):
         first, second = layers()
-        fully_shard(second, mesh=init_device_mesh("cpu", (1,)))
-        with self.assertRaisesRegex(pipec.SpecError, r"stage 1's module is sharded by fully_shard, which frees .* \(W\) later: compile it "
-                                                     "with backward: fused"):
-            self.train([first, second], "zb-v", ", placement: v")
+        with self.assertRaisesRegex(pipec.SpecError, "stage 1's module is a Sharded, which sums .*: shard the module inside with .*fully_shard, "
+                                                     r"or let the plan have the replicas \(data_parallel in its spec\)"):
+            self.train([first, Sharded(second)])
+        for wrap, name in ((torch.nn.parallel.DistributedDataParallel, "a DistributedDataParallel"),
+                           (lambda each: fully_shard(each, mesh=init_device_mesh("cpu", (1,))), "sharded by fully_shard")):
+            first, second = layers()
+            with self.assertRaisesRegex(pipec.SpecError, f"stage 1's module is {name}, and with weights: fill .*leave fill away"):
+                self.train([first, wrap(second)], "zb-v", ", placement: v", tail="weights: fill\n")
+
+    def test_wrapped_stages_train_to_the_bit(self):
+        mesh = init_device_mesh("cpu", (1,))
+        for wrap in (lambda each: fully_shard(each, mesh=mesh), torch.nn.parallel.DistributedDataParallel,
+                     lambda each: torch.nn.Sequential(torch.nn.parallel.DistributedDataParallel(each))):
+            for schedule in (("interleaved-1f1b", ", stages_per_rank: 2", ""), ("interleaved-1f1b", ", stages_per_rank: 2", "recompute: all\n"),
+                             ("zb-v", ", placement: v", "")):
+                plain, wrapped = layers(), layers()
+                self.train(plain, *schedule)
+                wrapped = [*map(wrap, wrapped)]
+                self.train(wrapped, *schedule)
+                for found, right in zip(wrapped, plain):
+                    for p, q in zip(found.parameters(), right.parameters()):
+                        torch.testing.assert_close(p.full_tensor() if hasattr(p, "full_tensor") else p, q, rtol=0, atol=0)
 
 
 class Tied(torch.nn.Module):

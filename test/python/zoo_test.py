@@ -21,8 +21,6 @@ REFUSED = {
     ("gpt, tied", None): r"stage 0 layer 0's weight \(rank 0\) and stage 1 layer 3's weight \(rank 1\) are one parameter: .*pipeline.cut",
     ("transformers' gpt-2, tied", None): r"stage 0 layer 0's words.weight \(rank 0\) and stage 1 layer 3's 1.weight \(rank 1\) are one",
     ("transformers' t5", None): r"stage 0 layer 0's weight \(rank 0\) and stage 1 layer \d's .*weight \(rank 1\) are one parameter",
-    ("ddp", None): "stage 1's 1 is a DistributedDataParallel, .*data_parallel",
-    ("fully_shard", "split"): "stage .* is sharded by fully_shard, .*backward: fused",
     ("lstm, carried", "recomputed"): r"R gives another output than F .* [01] \(Carries\) keeps a tensor in its attribute 'state'. .*buffers",
 }
 

@@ -3,6 +3,7 @@ import torch
 
 from ..errors import SpecError
 from .sums import all_finite, make_infinite, squares
+from .wrapped import local
 
 
 def _settings(optimizers):
@@ -81,9 +82,9 @@ class Optimizers:
             gradients = self._model.gradients_of(*key) if self._settled.get(key) != step else []
             self._settled[key] = step
             if gradients and count != 1:
-                torch._foreach_div_(gradients, count)
+                torch._foreach_div_([*map(local, gradients)], count)
             if gradients and of == step and factor is not None:
-                torch._foreach_mul_(gradients, factor)
+                torch._foreach_mul_([*map(local, gradients)], factor)
 
     # Instructions.
 
@@ -133,5 +134,5 @@ class Optimizers:
         factor = model.device.factor_of(torch.tensor(total, dtype=torch.float64, device=model.device.device), most)
         gradients = [gradient for key in model.layers(model.own) for gradient in model.gradients_of(*key)]
         if gradients and factor is not None:
-            torch._foreach_mul_(gradients, factor)
+            torch._foreach_mul_([*map(local, gradients)], factor)
         return torch.tensor(total, dtype=torch.float64).sqrt()

@@ -11,6 +11,7 @@ from .checkpoints import Checkpoints
 from .checks import Checks
 from .keywords import Keywords
 from .losses import RunLosses
+from .meeting import Meeting
 from .model import LocalModel
 from .opening import check, check_ranks, check_replicas
 from .optimizers import Optimizers
@@ -48,29 +49,33 @@ class Run:
         secret: the job's; None: PIPEC_SECRET's, or a random one that the ranks share by their process group or torchrun's store.
         check: when R's output is compared with F's, and the batches of the first stage's rank with those of the last one's:
             "first" (in two steps, at the beginning and behind each swap), "always" or "never"; the same on all ranks.
-        progress: whether rank 0 prints.
+        progress: whether rank 0 prints; of several pipelines the one that has the launcher's process 0.
+        group: the processes of the pipeline, a torch.distributed process group such as mesh["pp"].get_group(). Each pipeline of a mesh is
+            a run of its own. None: all processes that the launcher has started.
 
     Raises SpecError for what cannot be, RunError where another rank or the network fails."""
 
     def __init__(self, plan, modules, *, loss=None, seed=0, optimizer=None, clip=None, scaler=None, state=None, checkpoint=None, every=0,
                  resume=False, overwrite=False, control=None, adapt=None, trace=None, deadline=None, idle=None, secret=None,
-                 check="first", progress=True):
+                 check="first", progress=True, group=None):
         self.plan = plan
         if plan.facts["refused"]:
             raise SpecError(plan.facts["refused"], plan.name)
-        self.world_rank = plan.world_rank()
+        meeting = Meeting(plan, secret, group)
+        self.world_rank = meeting.process
         self._model = LocalModel(plan, self.world_rank, modules, loss)
         self.rank, self.replica = self._model.rank, self._model.replica
-        self._session, self._report, self._warned = Session(plan, self.world_rank), None, False
+        self._session, self._report, self._warned = Session(plan, meeting), None, False
         try:
             self._checks = Checks(check)
             self._make(loss, seed, optimizer, clip, scaler)
             self._checkpoints = Checkpoints(self._model, self._optimizers, dict(state or {}), keeps=checkpoint is not None)
         except Exception as error:
-            self._session.refuse(secret, f"{type(error).__name__}: {error}")
+            self._session.refuse(f"{type(error).__name__}: {error}")
             raise
-        self._progress = Progress(plan, self.rank) if progress and self.world_rank == 0 else None
-        self._open(checkpoint, every, resume, overwrite, control, adapt, trace, deadline, idle, secret)
+        first = self.world_rank == 0 and (group is None or torch.distributed.get_rank() == 0)
+        self._progress = Progress(plan, self.rank) if progress and first else None
+        self._open(checkpoint, every, resume, overwrite, control, adapt, trace, deadline, idle)
         try:
             self._session.until_end_of_step()
             self._session.steps_done = self._session.instruction.step
@@ -96,13 +101,13 @@ class Run:
         self._steps = Steps(model, session, self._losses, self._checks, self._keys, loss=loss, seed=seed, scaler=scaler)
         self._optimizers = Optimizers(model, session, self._losses, optimizer, clip, scaler)
 
-    def _open(self, checkpoint, every, resume, overwrite, control, adapt, trace, deadline, idle, secret):
+    def _open(self, checkpoint, every, resume, overwrite, control, adapt, trace, deadline, idle):
         model, optimizers, checkpoints = self._model, self._optimizers, self._checkpoints
         does = {**self._steps.instructions(), lib.OPTIMIZER: optimizers.update, lib.NORM: optimizers.norm, lib.CLIP: optimizers.scale,
                 lib.SAVE: checkpoints.save, lib.LOAD: checkpoints.load}
         self._session.does = {kind: model.device.in_order(work) for kind, work in does.items()}
         layers = described(model.flat)
-        self._session.open(secret, resume=int(resume), device=model.device.name, deadline=deadline or 0, idle=idle or 0,
+        self._session.open(resume=int(resume), device=model.device.name, deadline=deadline or 0, idle=idle or 0,
                            checkpoint=_path(checkpoint), every=every, control=_path(control), trace=_path(trace), adapt=_path(adapt),
                            overwrite=int(overwrite), layers=layers, layer_count=len(layers))
 

@@ -6,14 +6,13 @@ import time
 
 from .. import _library as lib
 from ..errors import Error, raise_for
-from . import meeting
 
 
 class Session:
     """The library's side of a rank. `does` says what is done for an instruction, by its kind."""
 
-    def __init__(self, plan, world_rank):
-        self._plan, self._world_rank = plan, world_rank
+    def __init__(self, plan, meeting):
+        self._plan, self._world_rank, self._meeting = plan, meeting.process, meeting
         self._error, self.instruction = lib.Error(), lib.Instruction()
         self.result = lib.Result(size=ctypes.sizeof(lib.Result))
         self.instruction.size = ctypes.sizeof(lib.Instruction)
@@ -31,21 +30,20 @@ class Session:
         """Whether this process is a child that the program has forked: the run is the parent's."""
         return os.getpid() != self._process
 
-    def open(self, secret, **settings):
-        """Meets the other ranks. secret: as the Run's. settings: further fields of lib.Setup."""
-        path, secret = os.fsencode(self._plan.path), meeting.secret(secret, self._plan.world)
-        setup = lib.Setup(size=ctypes.sizeof(lib.Setup), plan=path, secret=None if secret is None else os.fsencode(secret), **settings)
+    def open(self, **settings):
+        """Meets the other ranks. settings: further fields of lib.Setup."""
+        setup = lib.Setup(size=ctypes.sizeof(lib.Setup), plan=os.fsencode(self._plan.path), **self._meeting.fields(), **settings)
         run = ctypes.c_void_p()
         self._call(lib.LIBRARY.pipec_run_open(ctypes.byref(setup), ctypes.byref(run), ctypes.byref(self._error)))
         self.handle, self._process = run, os.getpid()
 
-    def refuse(self, secret, why):
+    def refuse(self, why):
         """Tells the other ranks, which would wait for this one."""
         if self._plan.world == 1:
             return
         what = lib.Instruction(size=ctypes.sizeof(lib.Instruction))
         try:
-            self.open(secret, refused=why.encode())
+            self.open(refused=why.encode())
             while True:
                 self._call(lib.LIBRARY.pipec_run_next(self.handle, ctypes.byref(what), ctypes.byref(self._error)))
         except Error:  # once they have heard it

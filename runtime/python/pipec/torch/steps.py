@@ -13,6 +13,7 @@ from .layered import LayeredStage, first_stage
 from .slots import SIZES, Boundaries
 from .split import UNREACHED, Stage
 from .trees import TreeSlot
+from .wrapped import Sums
 
 _WHOLE = {}  # a pass of all layers
 
@@ -65,6 +66,7 @@ class Steps:
                                    split=split, checks=checks, scale=scaler and scaler.scale)
         self._layered = {s: tuple(model.modules[s]) for s, each in self._stages.items() if isinstance(each, LayeredStage)}
         self._boundaries = Boundaries(model, session)
+        self._sums = Sums(model.modules)
         self._handed, self._gradients = {}, {}
         self._x = self._target = self._batch_id = None
         self._keywords = {}
@@ -122,6 +124,7 @@ class Steps:
         self.microbatches = what.microbatches
         self._boundaries.begin(what.microbatches)
         self._first = model.replica * what.microbatches  # of its own among those of all replicas
+        self._sums.begin(what.microbatches)
         self._checks.begin(what.epoch)
         if self._checks.on:
             self._compare_batches(what.step)
@@ -227,7 +230,9 @@ class Steps:
 
     def _backward_weight(self, what):
         self._stages[what.stage].backward_weight(self._first + what.microbatch, **self._part(what))
+        self._sums.behind_backward(what.stage)
 
     def _backward(self, what):
         self._hand_back(what, self._stages[what.stage].backward(self._first + what.microbatch, self._gradient(what),
                                                                 **self._part(what)))
+        self._sums.behind_backward(what.stage)

@@ -1,0 +1,112 @@
+"""Pipelines in a mesh of processes, pp x dp or pp x tp, each a run of its own: for each {"how", "plan"} of a list of JSON a process prints
+{"weights": {name: numbers after the last step}, "losses", "sums": how
+often something was summed over processes in the last step}, or {"error"}."""
+import json
+import sys
+
+import models
+import torch
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.debug import CommDebugMode
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+import pipec
+import pipec.torch
+
+STEPS, MICROBATCHES, ROWS, WIDTH = 3, 4, 8, 8
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        return x + self.down(self.up(self.norm(x)).tanh())
+
+
+def layers():
+    torch.manual_seed(2)
+    return [nn.Linear(WIDTH, WIDTH), Block(), Block(), nn.Linear(WIDTH, WIDTH)]
+
+
+def batch(step, part=0):
+    """part: of those that the mesh's other dimension has, each its own rows."""
+    generator = torch.Generator().manual_seed(10 * step + part)
+    return torch.randn(ROWS, WIDTH, generator=generator), torch.randn(ROWS, WIDTH, generator=generator)
+
+
+def wrapped(layer, how, mesh):
+    """A layer as its stage has it."""
+    if how == "fully_shard":
+        for block in [each for each in layer.modules() if isinstance(each, Block)]:
+            fully_shard(block, mesh=mesh)
+        return fully_shard(layer, mesh=mesh) if not isinstance(layer, Block) else layer
+    if how == "ddp":
+        return nn.parallel.DistributedDataParallel(layer, process_group=mesh.get_group())
+    if how == "tp" and isinstance(layer, Block):
+        return parallelize_module(layer, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+    return layer
+
+
+def plain(parts):
+    """{name: weight} of one process, whose gradients are means over the parts of a batch."""
+    model = nn.Sequential(*layers())
+    own = models.adamw([model])
+    for step in range(STEPS):
+        sums = []
+        for part in range(parts):
+            own.zero_grad()
+            x, target = batch(step, part)
+            for a, b in zip(x.chunk(MICROBATCHES), target.chunk(MICROBATCHES)):
+                nn.functional.mse_loss(model(a), b).backward()
+            sums.append([p.grad for p in model.parameters()])
+        for p, *gradients in zip(model.parameters(), *sums):
+            p.grad = sum(gradients[1:], gradients[0]) / parts / MICROBATCHES
+        own.step()
+    return dict(model.named_parameters())
+
+
+def train(case):
+    plan, how = pipec.load(case["plan"]), case["how"]
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "pp"))
+    group = mesh["pp"].get_group()
+    if how == "size":
+        group = torch.distributed.new_group([0, 1, 2, 3])
+    part = mesh["dp"].get_local_rank()
+    rank, _ = plan.place(torch.distributed.get_rank(group) % plan.world)
+    modules = pipec.torch.stages(plan, [wrapped(layer, how, mesh["dp"]) for layer in layers()], rank)
+    own, losses = models.adamw(modules.values()), []
+    with pipec.torch.Run(plan, modules, loss=nn.functional.mse_loss, group=group, progress=False) as run:
+        for step in range(STEPS):
+            x, target = batch(step, 0 if how == "tp" else part)
+            with CommDebugMode() as calls:
+                losses.append(run.step(x, target=target).item())
+            own.step()
+            own.zero_grad()
+    weights = {}
+    for stage in plan.stages(rank):
+        for number, layer in enumerate(modules[stage.stage]):
+            for name, p in layer.named_parameters():
+                p = p.full_tensor() if hasattr(p, "full_tensor") else p
+                weights[f"{stage.first_layer + number}.{name.removeprefix('module.')}"] = p.tolist()
+    sums = sum(count for name, count in calls.get_comm_counts().items() if "reduce" in str(name))
+    return {"weights": weights, "losses": losses, "sums": sums}
+
+
+def main():
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo")
+    for number, case in enumerate(json.loads(sys.stdin.read())):
+        try:
+            said = train(case)
+        except (pipec.Error, ValueError, RuntimeError) as error:
+            said = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps({"case": number, **said}), flush=True)
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

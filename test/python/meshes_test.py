@@ -1,0 +1,53 @@
+"""Pipelines side by side in a mesh of 2 x 2 processes, whose stages are sharded, replicated or split among tensors by PyTorch's own means."""
+import re
+import unittest
+
+import meshes
+import torch
+from runs import SOAK, RunsTest
+
+SCHEDULES = {
+    "1f1b": ", cut: [2, 2]}\nschedule: 1f1b\n",
+    "zb-h1": ", cut: [2, 2]}\nschedule: zb-h1\n",
+    "recomputed": ", cut: [2, 2]}\nschedule: 1f1b\nrecompute: all\n",
+    "zb-v": ", cut: [1, 1, 1, 1], placement: v}\nschedule: zb-v\n",
+}
+HOW = {"none": ["zb-v"], "fully_shard": ["1f1b", "zb-v"], "ddp": ["recomputed", "zb-h1"], "tp": ["zb-h1"]}  # in CI
+
+
+def spec(schedule):
+    return (f"pipec: 1\npipeline: {{ranks: 2, microbatches: {meshes.MICROBATCHES}{SCHEDULES[schedule]}layers:\n"
+            "- {forward: 2ms, backward_input: 2ms, backward_weight: 2ms, activation: 1MiB, weight_context: 512KiB, count: 4}\n"
+            f"tensors: {{boundary: {meshes.ROWS // meshes.MICROBATCHES * meshes.WIDTH * 4}B}}\n")
+
+
+class MeshesTest(RunsTest):
+    program, forks = "meshes.py", False  # a process group has threads
+
+    def test_each_pipeline_of_a_mesh_trains_with_what_its_stages_are_wrapped_in(self):
+        cases = [{"how": how, "schedule": schedule, "plan": self.plan(spec(schedule))}
+                 for how, schedules in (HOW if not SOAK else dict.fromkeys(HOW, SCHEDULES)).items() for schedule in schedules]
+        said = self.run_cases(4, cases)
+        right = {parts: meshes.plain(parts) for parts in (1, 2)}
+        for number, case in enumerate(cases):
+            how = case["how"]
+            with self.subTest(f"{how}, {case['schedule']}"):
+                self.assertEqual([each[number].get("error") for each in said], [None] * 4)
+                if how in ("fully_shard", "ddp"):  # once a step, each of the two that a rank has
+                    self.assertEqual([each[number]["sums"] for each in said], [2] * 4)
+                for dp in range(2) if how != "none" else (0,):
+                    found = {name: torch.tensor(value) for rank in (2 * dp, 2 * dp + 1) for name, value in said[rank][number]["weights"].items()}
+                    wanted = right[1 if how in ("tp", "none") else 2]
+                    self.assertEqual(found.keys(), wanted.keys())
+                    for name, value in wanted.items():
+                        # Shards of a matrix sum in another order.
+                        torch.testing.assert_close(found[name], value.detach(), rtol=0, atol=1e-6 if how == "tp" else 0)
+
+    def test_a_group_of_another_size(self):
+        said = self.run_cases(4, [{"how": "size", "plan": self.plan(spec("1f1b"))}])
+        for each in said:
+            self.assertTrue(re.search("the plan is for 2 processes, the group has 4: let the mesh have", each[0]["error"]), each)
+
+
+if __name__ == "__main__":
+    unittest.main()
