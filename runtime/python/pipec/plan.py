@@ -1,4 +1,6 @@
 """Plans: compiled, loaded, shown."""
+from __future__ import annotations
+
 import ctypes
 import dataclasses
 import hashlib
@@ -81,18 +83,18 @@ class Plan:
         self.variants = [each["name"] for each in self.facts["variants"]]
 
     @property
-    def world(self):
+    def world(self) -> int:
         """How many processes run it."""
         return self.ranks * self.degree * self.facts["shards"]
 
-    def world_rank(self):
+    def world_rank(self) -> int:
         """This process's number among all of the run, as its launcher says."""
         rank = _from_launcher(_WORLD_RANK, 0 if self.world == 1 else None)
         if rank is not None:
             return rank
         raise SpecError(f"the plan is for {self.world} processes: start them with torchrun, Slurm or Open MPI", self.name)
 
-    def place(self, world_rank=None):
+    def place(self, world_rank: int | None = None) -> tuple[int, int]:
         """(rank, replica) of a process; None: of this one."""
         if world_rank is None:
             world_rank = self.world_rank()
@@ -100,18 +102,18 @@ class Plan:
             raise SpecError(f"the plan is for {self.world} processes, there is no process {world_rank}", self.name)
         return divmod(world_rank, self.degree)
 
-    def stages(self, rank):
+    def stages(self, rank: int) -> list[Stage]:
         """The stages of a rank, ascending."""
         return [Stage(**{**each, "gradients": tuple(each["gradients"]), "sharded": tuple(each["sharded"])}) for each in self.facts["stages"][rank]]
 
-    def report(self):
+    def report(self) -> dict:
         """What `pipec report --json` prints, as a dict."""
         done = _pipec("report", self.path, "--json")
         if done.returncode:
             raise SpecError(done.stderr.strip() or done.stdout.strip(), self.name)
         return json.loads(done.stdout)
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike) -> None:
         """Writes the plan's file, as piperun takes it."""
         shutil.copyfile(self.path, path)
 
@@ -125,7 +127,7 @@ class Plan:
         return f"<pipec.Plan {self.name}: {', '.join(self.variants)}; {self.ranks} ranks, {self.stage_count} stages>"
 
 
-def load(path):
+def load(path: str | os.PathLike) -> Plan:
     """A plan from its file. Raises SpecError."""
     try:
         return Plan(pathlib.Path(path).read_bytes(), os.fspath(path))
@@ -137,7 +139,7 @@ def _laid(changes):
     return [f"--set={key}={value if isinstance(value, str) else json.dumps(value, default=str)}" for key, value in (changes or {}).items()]
 
 
-def compile(spec, set=None):  # noqa: A001, A002: as the command and its option are called
+def compile(spec: str | os.PathLike | dict, set: dict | None = None) -> Plan:  # noqa: A001, A002: as the command and its option are called
     """Compiles a spec, `set` laid over it ({"pipeline.microbatches": 32}). spec: a file's path, or a dict with the spec's keys. Raises
     SpecError, which says of a dict what stands where it is wrong.
 

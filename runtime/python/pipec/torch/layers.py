@@ -1,10 +1,15 @@
 """A model's layers, and a rank's stages, which are made of them."""
+from __future__ import annotations
+
 import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import nn
 
 from ..errors import SpecError
+from ..plan import Plan
 from . import shared
 from .random import Seeded
 from .recording import WAY_OUT
@@ -42,7 +47,7 @@ class Layers(list):
                             f"example=…) first, or {WAY_OUT}")
 
 
-def layers(model, example=None, **keywords):
+def layers(model: nn.Module | Sequence[nn.Module | Callable[[], nn.Module]], example: Any = None, **keywords: Any) -> list:
     """The layers of a model, as `plan` and `stages` take them.
 
     model: a list of modules (or of what makes one when called), each of which takes what the one before gives; an nn.Sequential; or any
@@ -66,7 +71,7 @@ def layers(model, example=None, **keywords):
     return found
 
 
-def stages(plan, layers, rank, seed=0):
+def stages(plan: Plan, layers: Sequence[nn.Module | Callable[[], nn.Module]], rank: int, seed: int = 0) -> dict[int, nn.Sequential]:
     """{stage: Sequential} of a rank. layers: the model's, in order; each a module, or what makes one when called, which is
     then called on the rank that has it alone, with random numbers of the layer's own."""
     if isinstance(layers, Layers):

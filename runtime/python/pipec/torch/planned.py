@@ -1,5 +1,11 @@
 """A plan of a model, made in the program. What its layers take and hold comes of running them on tensors without numbers."""
 
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -7,7 +13,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
 from ..errors import SpecError
-from ..plan import compile as compile_spec
+from ..plan import Plan, compile as compile_spec
 from .keywords import call
 from .layers import Layers, make
 from .traced import Layer, without_numbers
@@ -118,7 +124,9 @@ def _merged(layers, rows):
     return found
 
 
-def plan(layers, example=None, *, ranks, microbatches, schedule="1f1b", keywords=None, target=None, loss=None, profile=None, **spec):
+def plan(layers: Sequence, example: Any = None, *, ranks: int, microbatches: int, schedule: str | list | dict = "1f1b",
+         keywords: dict[str, Any] | None = None, target: Any = None, loss: Callable | None = None,
+         profile: str | os.PathLike | None = None, **spec: Any) -> Plan:
     """A plan of a model's layers, in the program: no file, no YAML. `plan.spec` shows the spec that it is made of.
 
     Args:

@@ -1,8 +1,9 @@
 """What rank 0 prints while it trains."""
 import collections
-import sys
+import logging
 import time
 
+_LOGGER = logging.getLogger("pipec")
 _PAUSE = 1.0  # seconds from one line to the next, at least
 
 
@@ -14,6 +15,11 @@ class Progress:
         self._predicted, self._bubble = variant["step_ms"], variant["bubble_rate"]
         self._peak, self._printed = variant["peak_activation_bytes"][rank], 0.0
         self._times = collections.deque(maxlen=20)
+        if not _LOGGER.hasHandlers():  # a program that has set up logging gets lines as it wants them
+            handler = logging.StreamHandler()
+            handler.setFormatter(logging.Formatter("pipec: %(message)s"))
+            _LOGGER.addHandler(handler)
+            _LOGGER.setLevel(logging.INFO)
 
     def step(self, steps, took, tokens, peak, loss):
         self._times.append(took)
@@ -30,4 +36,4 @@ class Progress:
         parts.append(f"{middle * 1e3:.1f} ms ({self._predicted:.1f} predicted, bubble {self._bubble * 100:.0f} %)")
         if peak:
             parts.append(f"peak {peak / 2**20:.1f} MiB ({self._peak / 2**20:.1f} predicted)")
-        print("pipec: " + ", ".join(parts), file=sys.stderr, flush=True)
+        _LOGGER.info(", ".join(parts))

@@ -4,8 +4,22 @@ import json
 import os
 import time
 
+from torch.autograd import _profiler_enabled as profiled
+from torch.profiler import record_function
+
 from .. import _library as lib
 from ..errors import Error, raise_for
+
+_KINDS = {lib.F: "F", lib.B: "B", lib.W: "W", lib.BW: "BW", lib.R: "R", lib.OPTIMIZER: "optimizer", lib.NORM: "norm", lib.CLIP: "clip",
+          lib.SAVE: "save", lib.LOAD: "load"}
+
+
+def _named(what):
+    """An instruction, as a profiler shows it."""
+    name = f"pipec: {_KINDS[what.kind]}"
+    if what.stage >= 0:
+        name += f" stage {what.stage}"
+    return name + (f" microbatch {what.microbatch}" if what.kind in (lib.F, lib.B, lib.W, lib.BW, lib.R) else "")
 
 
 class Session:
@@ -85,7 +99,11 @@ class Session:
                 self.ended = True
                 return
             try:
-                does[kind](what)
+                if profiled():
+                    with record_function(_named(what)):
+                        does[kind](what)
+                else:
+                    does[kind](what)
             except BaseException as failure:
                 text = f"{type(failure).__name__}: {failure}"
                 self.result.error = " ".join(text.split())[:1000].encode()
