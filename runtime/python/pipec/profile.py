@@ -1,5 +1,6 @@
 """Measures a model layer by layer and writes a spec of it, whole: pipec compile takes it as it is."""
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
@@ -16,8 +17,9 @@ from torch.utils._pytree import tree_iter, tree_map
 
 from .errors import Error, SpecError
 from .running import Running
-from .torch.layers import make
+from .torch.layers import layers as cut_into_layers, make
 from .torch.split import Stage
+from .torch.traced import name_of
 from .torch.trees import Tree, bytes_of, tensors_of
 
 EXAMPLES = """\
@@ -27,8 +29,9 @@ examples:
   python -m pipec.profile model.py --microbatch 1 2 4 8        times and sizes as {fixed, per_sample}
   torchrun --nproc-per-node 2 -m pipec.profile model.py        all ranks at once; then they train: links, and what that adds
 
-MODEL.py has layers(), a list of modules or of what makes one, and example(n), the first one's input of n samples; it
-may have loss(output, target) and target(n). torch computes with one thread, unless OMP_NUM_THREADS says otherwise."""
+MODEL.py has layers(), a list of modules or of what makes one, or model(), a module that pipec.torch.layers cuts; and
+example(n), the first one's input of n samples. It may have keywords(n), {name: value} of further inputs, and
+loss(output, target) with target(n). torch computes with one thread, unless OMP_NUM_THREADS says otherwise."""
 
 WARM_UP = 3
 TIMES = ("forward", "backward_input", "backward_weight", "backward")
@@ -56,9 +59,10 @@ class Model:
         self.module = sys.modules["_pipec_model"] = importlib.util.module_from_spec(found)  # dataclasses look there
         self.guard(found.loader.exec_module, self.module)
         for name in ("layers", "example"):
-            if not callable(getattr(self.module, name, None)):
+            if not callable(getattr(self.module, name, None)) and not (name == "layers" and hasattr(self.module, "model")):
                 raise SpecError(f"it has no function {name}(): {_WHAT[name]}", path)
         self.loss = getattr(self.module, "loss", None)
+        self._made, self._cut = None, {}
         if self.loss and not hasattr(self.module, "target"):
             raise SpecError(f"it has loss() and no function target(): {_WHAT['target']}", path)
 
@@ -76,11 +80,28 @@ class Model:
             text = " ".join(str(error).split())
             raise SpecError(f"{type(error).__name__}: {text}", self.path, line, 1) from error
 
-    def layers(self, device):
-        made = self.guard(self.module.layers)
-        if not isinstance(made, (list, tuple)) or not made:
-            raise SpecError(f"layers() gives a {type(made).__name__}: {_WHAT['layers']}", self.path)
-        return [self.guard(make, each, number, 0).to(device) for number, each in enumerate(made)]
+    def layers(self, samples, device):
+        """Of microbatches of so many samples; the modules are always the same."""
+        if self._made is None:
+            made = self.guard(self.module.layers if hasattr(self.module, "layers") else self.module.model)
+            if isinstance(made, torch.nn.Module):
+                self._made = made.to(device)
+            elif not isinstance(made, (list, tuple)) or not made:
+                raise SpecError(f"layers() gives a {type(made).__name__}: {_WHAT['layers']}", self.path)
+            else:
+                self._made = [self.guard(make, each, number, 0).to(device) for number, each in enumerate(made)]
+        if samples not in self._cut:
+            example, keywords = self.tensor("example", samples, device), self.keywords(samples, device)
+            self._cut[samples] = self.guard(lambda: cut_into_layers(self._made, example, **keywords))
+        return self._cut[samples]
+
+    def keywords(self, samples, device):
+        if not hasattr(self.module, "keywords"):
+            return {}
+        made = self.guard(self.module.keywords, samples)
+        if not isinstance(made, dict):
+            raise SpecError(f"keywords({samples}) gives a {type(made).__name__}: let it give {{name: value}}", self.path)
+        return tree_map(lambda each: each.to(device) if isinstance(each, torch.Tensor) else each, made)
 
     def tensor(self, name, samples, device):
         made = self.guard(getattr(self.module, name), samples)
@@ -90,7 +111,7 @@ class Model:
         return tree_map(lambda each: each.to(device), made)
 
 
-_WHAT = {"layers": "let it give a list of the model's modules, or of what makes one, from first to last",
+_WHAT = {"layers": "let it give a list of the model's modules, or of what makes one, from first to last, or let model() give the whole",
          "example": "let it give the first layer's input of so many samples, a tensor or a tuple or dict of tensors",
          "target": "let it give what the loss compares so many samples' output with, a tensor or a tuple or dict of tensors"}
 
@@ -129,8 +150,9 @@ class Chain:
     """The layers, each a stage, on microbatches of so many samples. The next one takes what one gives, so that what
     both of them keep is one storage, as within a stage."""
 
-    def __init__(self, layers, x, target=None, loss=None, keywords=None, clock=time.perf_counter):
-        """x, target, keywords: of a microbatch. clock: seconds since some moment."""
+    def __init__(self, layers, x, target=None, loss=None, keywords=None, clock=time.perf_counter, around=contextlib.nullcontext):
+        """x, target, keywords: of a microbatch. clock: seconds since some moment. around(): a context for forwards."""
+        self.around = around
         self.layers, self.x, self.target, self.loss, self.keywords, self.clock = layers, x, target, loss, keywords, clock
         self.boundary = []
 
@@ -144,7 +166,8 @@ class Chain:
         x, self.boundary = self.x, []
         for stage, took in zip(stages, times):
             begin = self.clock()
-            x = stage.forward(0, x, target=self.target, keywords=self.keywords)
+            with self.around():
+                x = stage.forward(0, x, target=self.target, keywords=self.keywords)
             took["forward"].append(self.clock() - begin)
             self.boundary.append(bytes_of(x))
         if self.loss:
@@ -204,6 +227,13 @@ class Chain:
         return kept, context
 
 
+def autocast(name, device):
+    """What makes the context of forwards."""
+    if name is None:
+        return contextlib.nullcontext
+    return lambda: torch.autocast(device.type, {"bf16": torch.bfloat16, "fp16": torch.float16}[name])
+
+
 def clock(device):
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -257,7 +287,7 @@ def merged(layers, rows):
         if groups and groups[-1][0] == key:
             groups[-1][2].append(row)
         else:
-            groups.append((key, type(layer).__name__, [row]))
+            groups.append((key, name_of(layer), [row]))
     return [{"name": name, "count": len(rows), **rows[0],
              **{key: median([row[key] for row in rows]) for key in (*TIMES, "optimizer")}} for _, name, rows in groups]
 
@@ -329,7 +359,8 @@ def profile(given):
         if "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(1)
         model = Model(given.model)
-        layers = model.layers(device)
+        layers = model.layers(given.microbatch[0], device)
+        around = autocast(given.autocast, device)
         count = given.ranks or (ranks.count if ranks.count > 1 else 2)
         if count > len(layers):
             raise SpecError(f"{count} ranks are more than its {len(layers)} layers", given.model)
@@ -340,8 +371,9 @@ def profile(given):
 
         def measure(samples, repeat):
             say(f"{len(layers)} layers on microbatches of {samples}")
-            chain = Chain(layers, model.tensor("example", samples, device), model.loss and model.tensor("target", samples, device),
-                          model.loss, clock=lambda: clock(device))
+            chain = Chain(model.layers(samples, device), model.tensor("example", samples, device),
+                          model.loss and model.tensor("target", samples, device), model.loss, model.keywords(samples, device),
+                          lambda: clock(device), around)
             return ranks.median(model.guard(chain.measure, repeat))
 
         points = {samples: measure(samples, given.repeat) for samples in given.microbatch}
@@ -349,7 +381,7 @@ def profile(given):
         updates = ranks.median([of_model(layer, given.repeat, device) for layer in layers])
         if ranks.count == count and count > 1 and device.type == "cpu":
             more = {} if len(points) > 1 else {2 * n: measure(2 * n, 1) for n in points}  # links by bytes
-            found["links"] = in_a_run(Running(model, layers, given.repeat), found, layers, points, more, updates)
+            found["links"] = in_a_run(Running(model, given.repeat, around), found, layers, points, more, updates)
         rows = points[given.microbatch[0]]
         if len(points) > 1:
             rows = [{name: list(line([(n, points[n][at][name]) for n in points])) for name in row}
@@ -410,6 +442,7 @@ def main(arguments=None):
     parser.add_argument("--ranks", metavar="P", type=positive, help="default: 2, or as many as torchrun has started")
     parser.add_argument("-o", metavar="SPEC", dest="output", help="the file to write (default: standard output)")
     parser.add_argument("--device", default="cpu", help="where the layers compute (default: cpu)")
+    parser.add_argument("--autocast", choices=("bf16", "fp16"), help="run forwards under torch.autocast, in this type")
     parser.add_argument("--repeat", metavar="N", type=positive, default=20, help="measurements of a time (default: 20)")
     parser.add_argument("--json", action="store_true", help="print what was measured")
     given = parser.parse_args(arguments)

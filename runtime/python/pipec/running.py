@@ -17,8 +17,9 @@ WARM_UP = 3  # steps: they learn, and count memory
 class Running:
     """Steps of the model in pipec.torch.Run, on all of torchrun's ranks."""
 
-    def __init__(self, model, layers, steps):
-        self.model, self._layers, self._steps = model, layers, steps
+    def __init__(self, model, steps, around):
+        """around(): a context for forwards."""
+        self.model, self._steps, self._around = model, steps, around
         self._rank = torch.distributed.get_rank()
 
     def train(self, text, rows, samples):
@@ -57,8 +58,8 @@ class Running:
         """{(kind, stage, step, microbatch): (start, end, end of the one before)} in seconds, of this rank's instructions."""
         from .torch import Run, stages
 
-        batch = samples * plan.microbatches
-        device = torch.device("cpu")
+        batch, device = samples * plan.microbatches, torch.device("cpu")
+        keywords = self.model.keywords(batch, device)
         x = self.model.tensor("example", batch, device)
         target = self.model.tensor("target", batch, device) if self.model.loss else x
         loss = self.model.loss or (lambda output, _: output.sum())
@@ -67,11 +68,13 @@ class Running:
             return torch.optim.AdamW([each for _, each in named] or [torch.zeros(())], lr=0.0, weight_decay=0.0)
 
         with tempfile.TemporaryDirectory(prefix="pipec-") as folder:
-            with Run(plan, stages(plan, self._layers, self._rank), loss=loss if self._rank == plan.ranks - 1 else None,
+            with Run(plan, stages(plan, self.model.layers(samples, device), self._rank), loss=loss if self._rank == plan.ranks - 1 else None,
                      optimizer=still if plan.facts["updates"] else None, progress=False,
                      trace=pathlib.Path(folder) / "trace.json") as run:
                 for _ in range(WARM_UP + self._steps):
-                    run.step(x if self._rank == 0 else None, target=target if self._rank == plan.ranks - 1 else None, loss="last")
+                    with self._around():
+                        run.step(x if self._rank == 0 else None, target=target if self._rank == plan.ranks - 1 else None, loss="last",
+                                 **keywords)
             said = json.loads((pathlib.Path(folder) / f"trace.{self._rank}.json").read_text(encoding="utf-8"))
         rows = sorted((each["ts"], each["ts"] + each["dur"], each["args"]) for each in said["traceEvents"] if each.get("cat") == "compute")
         events, before = {}, float("-inf")

@@ -16,7 +16,7 @@ from ..errors import SpecError
 from ..plan import Plan, compile as compile_spec
 from .keywords import call
 from .layers import Layers, make
-from .traced import Layer, without_numbers
+from .traced import Layer, name_of, without_numbers
 
 # Of a device, where nothing is measured: what matters is how one layer's time compares with another's.
 FLOPS = 200e12  # a second
@@ -120,7 +120,7 @@ def _merged(layers, rows):
         if found and {**found[-1], "name": None, "count": None} == {"name": None, "count": None, **values}:
             found[-1]["count"] += 1
         else:
-            found.append({"name": getattr(layer, "name", type(layer).__name__), "count": 1, **values})
+            found.append({"name": name_of(layer), "count": 1, **values})
     return found
 
 

@@ -247,6 +247,11 @@ class _Sides:
             each.remove()
 
 
+def name_of(layer):
+    """As a spec has it."""
+    return layer.name if isinstance(layer, Layer) else type(layer).__name__
+
+
 def _shown(training):
     return "training" if training else "evaluation"
 
