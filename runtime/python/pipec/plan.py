@@ -62,10 +62,10 @@ def _remove(folder, process):
 class Plan:
     """A compiled plan. In a notebook it shows itself.
 
-    spec: the text that it was compiled from; None: it was loaded."""
+    spec: the text that it was compiled from; None: it was loaded. is_timed: whether its times are said to be those of some device."""
 
     def __init__(self, data, name, spec=None):
-        self.spec = spec
+        self.spec, self.is_timed = spec, True
         folder = tempfile.mkdtemp(prefix="pipec-")
         weakref.finalize(self, _remove, folder, os.getpid())
         self.path = pathlib.Path(folder) / "plan.pipe"

@@ -1,78 +1,55 @@
 """Trains the GPT of model.py on the text of this repository's own documents, one process a rank:
 
-  pipec compile gpt.yaml
-  torchrun --nproc-per-node 2 train.py
+  torchrun --nproc-per-node 2 train.py --profile gpt.yaml             one pipeline of two ranks
+  torchrun --nproc-per-node 4 train.py --schedule zb-h1 --shards 2    two pipelines, over which fully_shard shards each layer
 """
 import argparse
 import pathlib
+import sys
 import time
 
 import model
 import torch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
-import pipec
 import pipec.torch
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-SAMPLES = 4  # of a microbatch, as gpt.yaml was measured
-WARM_UP = 100  # steps
-ASKS = 20  # steps after which the ranks ask whether the time is over
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+import text  # noqa: E402
+
+SAMPLES, MICROBATCHES = 4, 4
 
 
-def documents():
-    """Their bytes, one after the other."""
-    paths = sorted(path for path in ROOT.rglob("*.md") if path.relative_to(ROOT).parts[0] != "build")
-    return torch.frombuffer(bytearray(b"\n".join(path.read_bytes() for path in paths)), dtype=torch.uint8).long()
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--profile", help="a spec that pipec.profile has measured")
+parser.add_argument("--schedule", default="1f1b")
+parser.add_argument("--shards", type=int, default=1, help="pipelines that share their layers' weights and gradients")
+parser.add_argument("--steps", type=int, default=100_000)
+parser.add_argument("--minutes", type=float, default=5)
+parser.add_argument("--checkpoint", help="a folder, from which a later run goes on")
+given = parser.parse_args()
 
-
-def batch(text, step, samples):
-    """Pieces of the text and what follows each byte, the same on every rank."""
-    starts = torch.randint(len(text) - model.CONTEXT, (samples, 1), generator=torch.Generator().manual_seed(step))
-    pieces = text[starts + torch.arange(model.CONTEXT + 1)]
-    return pieces[:, :-1].contiguous(), pieces[:, 1:].contiguous()
-
-
-def over(end):
-    """Whether the first rank's clock has passed the end."""
-    box = [time.monotonic() > end]
-    torch.distributed.broadcast_object_list(box, src=0)
-    return box[0]
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--plan", default=HERE / "gpt.pipe")
-    parser.add_argument("--steps", type=int, default=100_000)
-    parser.add_argument("--minutes", type=float, default=5)
-    parser.add_argument("--rate", type=float, default=1e-3, help="of AdamW, reached after 100 steps")
-    parser.add_argument("--checkpoint", help="a folder, from which a later run goes on")
-    given = parser.parse_args()
-    torch.distributed.init_process_group("gloo")
-    plan = pipec.load(given.plan)
-    rank, _ = plan.place()
-    text, optimizers, end = documents(), [], time.monotonic() + 60 * given.minutes
-
-    def adamw(named):
-        optimizers.append(torch.optim.AdamW([parameter for _, parameter in named], betas=(0.9, 0.99)))
-        return optimizers[-1]
-
-    with pipec.torch.Run(plan, pipec.torch.stages(plan, model.layers(), rank), loss=model.loss, optimizer=adamw,
-                         checkpoint=given.checkpoint, resume=given.checkpoint is not None) as run:
-        losses = []
-        for step in range(run.steps_done, given.steps):
-            if step % ASKS == 0 and over(end):
-                break
-            for optimizer in optimizers:
-                optimizer.param_groups[0]["lr"] = given.rate * min(1, (step + 1) / WARM_UP)
-            x, following = batch(text, step, SAMPLES * plan.microbatches)
-            loss = run.step(x, target=following, loss="last")
-            if loss is not None:
-                losses = losses[-49:] + [loss.item()]
-    if losses:
-        print(f"mean loss of the last {len(losses)} steps: {sum(losses) / len(losses):.3f} nats a byte", flush=True)
-    torch.distributed.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main()
+torch.distributed.init_process_group("gloo")
+mesh = init_device_mesh("cpu", (given.shards, torch.distributed.get_world_size() // given.shards), mesh_dim_names=("dp", "pp"))
+words, part, pipeline = text.documents(), mesh["dp"].get_local_rank(), mesh["pp"]
+plan = pipec.torch.plan(model.layers(), example=text.batch(words, 0, SAMPLES * MICROBATCHES, model.CONTEXT)[0], ranks=pipeline.size(), microbatches=MICROBATCHES,
+                        schedule=given.schedule, profile=given.profile)
+modules = pipec.torch.stages(plan, model.layers(), pipeline.get_local_rank())
+for layer in [each for module in modules.values() for each in module] if given.shards > 1 else []:
+    fully_shard(layer, mesh=mesh["dp"])
+optimizer = torch.optim.AdamW([p for module in modules.values() for p in module.parameters()], betas=(0.9, 0.99))
+with pipec.torch.Run(plan, modules, loss=model.loss, group=pipeline.get_group(), state={"optimizer": optimizer}, resume=True,
+                     checkpoint=given.checkpoint) as run:
+    end, loss, over = time.monotonic() + 60 * given.minutes, float("nan"), [False]
+    while run.steps_done < given.steps and not over[0]:
+        x, following = text.batch(words, run.steps_done * given.shards + part, SAMPLES * MICROBATCHES, model.CONTEXT)
+        loss = run.step(x, target=following)
+        run.clip_grad_norm_(1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        over = [time.monotonic() > end]  # by the first process's clock
+        torch.distributed.broadcast_object_list(over, src=0)
+if torch.distributed.get_rank() == 0:
+    print(f"loss of the last step: {loss:.3f} nats a byte", flush=True)
+torch.distributed.destroy_process_group()

@@ -156,4 +156,6 @@ def plan(layers: Sequence, example: Any = None, *, ranks: int, microbatches: int
         raise SpecError("pass example=, the input of a step, or profile=, a spec that pipec.profile has measured")
     made = [make(layer, number, 0) for number, layer in enumerate(layers)]
     rows = _measured(made, x, keywords, _microbatch(target, microbatches, "target"), loss)
-    return compile_spec({"pipec": 1, "pipeline": pipeline, "layers": _merged(made, rows), "schedule": schedule, **spec})
+    found = compile_spec({"pipec": 1, "pipeline": pipeline, "layers": _merged(made, rows), "schedule": schedule, **spec})
+    found.is_timed = False
+    return found

@@ -12,7 +12,7 @@ class Progress:
 
     def __init__(self, plan, rank):
         variant = plan.facts["variants"][0]
-        self._predicted, self._bubble = variant["step_ms"], variant["bubble_rate"]
+        self._predicted, self._bubble = variant["step_ms"] if plan.is_timed else None, variant["bubble_rate"]
         self._peak, self._printed = variant["peak_activation_bytes"][rank], 0.0
         self._times = collections.deque(maxlen=20)
         if not _LOGGER.hasHandlers():  # a program that has set up logging gets lines as it wants them
@@ -33,7 +33,8 @@ class Progress:
             parts.append(f"loss {loss.item():.4f}")
         if tokens:
             parts.append(f"{tokens / middle:.0f} tokens/s")
-        parts.append(f"{middle * 1e3:.1f} ms ({self._predicted:.1f} predicted, bubble {self._bubble * 100:.0f} %)")
+        predicted = "" if self._predicted is None else f"{self._predicted:.1f} predicted, "
+        parts.append(f"{middle * 1e3:.1f} ms ({predicted}bubble {self._bubble * 100:.0f} %)")
         if peak:
             parts.append(f"peak {peak / 2**20:.1f} MiB ({self._peak / 2**20:.1f} predicted)")
         _LOGGER.info(", ".join(parts))
