@@ -105,6 +105,7 @@ class LayersTest(unittest.TestCase):
             pipec.torch.layers(model, example=torch.ones(2, 4) if x is None else x, **keywords)
 
     def test_what_cannot_be_recorded(self):
+        mask = torch.ones(2, 1)
         way_out = ".*; pass pipec.torch.layers a list of modules instead"
         self.refused(Bare(lambda self, x: x if x.sum() > 0 else -x), "it reads numbers of a tensor .*" + way_out)
         self.refused(Bare(lambda self, x: x * self.blocks[0].weight.mean().item()), "it reads numbers of a tensor" + way_out)
@@ -113,11 +114,26 @@ class LayersTest(unittest.TestCase):
         self.refused(Bare(lambda self, x: x["y"], block=lambda: Gives(lambda x: {"y": x, "z": object()})),
                      "blocks.0 gives a object, in which tensors cannot be seen" + way_out)
         self.refused(Hides(), "a tensor of \\(2, 4\\), and where this comes from cannot be seen" + way_out)
+        self.refused(Views(), "mul_ changes in place what earlier layers have given, of which there are two views" + way_out)
+        self.refused(Bare(lambda self, x: x * mask.mul_(2)), "mul_ changes the keyword mask in place" + way_out, mask=mask)
         self.refused(nn.Linear(4, 4), "a Linear has no ModuleList and no Sequential in it, where it could be cut: pass .* a list of modules")
         self.refused(Bare(lambda self, x: torch.ones(2, 4)), "nothing goes from layer 0 of the Bare to the next one: pass .* a list of modules")
         self.refused(Unused(), "it calls none of blocks.0, blocks.1, blocks.2" + way_out)
         self.refused(Bare(), "a Bare fails on the example, RuntimeError: .*", x=torch.ones(2, 5))
         self.refused("model", "model is a str: expected a torch.nn.Module")
+
+    def test_recording_leaves_no_trace(self):
+        model = Bare(lambda self, x: self.norm(nn.functional.dropout(x, 0.5)))
+        model.norm = nn.BatchNorm1d(4)
+        before, state = {name: each.clone() for name, each in model.state_dict().items()}, torch.get_rng_state()
+        pipec.torch.layers(model, example=torch.randn(2, 4))
+        torch.set_rng_state(state)
+        wanted = torch.rand(3)
+        torch.set_rng_state(state)
+        pipec.torch.layers(model, example=torch.ones(2, 4))
+        self.assertTrue(torch.equal(torch.rand(3), wanted))
+        self.assertTrue(all(torch.equal(each, before[name]) for name, each in model.state_dict().items()))
+        self.assertTrue(model.training)
 
     def test_another_batch_is_refused(self):
         layers = pipec.torch.layers(Bare(), example=torch.ones(2, 4), mask=torch.ones(2, 1))
@@ -157,6 +173,15 @@ class Hides(Bare):
     def forward(self, x):
         self.kept.clear()
         return super().forward(x) + self.kept[0]
+
+
+class Views(Bare):
+    def forward(self, x):
+        x = self.blocks[0](x)
+        first = x[:1]
+        y = self.blocks[1](x)
+        x.mul_(2)
+        return self.blocks[2](x + y) + first
 
 
 class Unused(Bare):

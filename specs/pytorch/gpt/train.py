@@ -18,8 +18,8 @@ import pipec.torch
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 import text  # noqa: E402
 
-SAMPLES, MICROBATCHES = 4, 4
-
+MICROBATCHES = 4
+BATCH = 4 * MICROBATCHES, model.CONTEXT
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--profile", help="a spec that pipec.profile has measured")
@@ -33,8 +33,8 @@ given = parser.parse_args()
 torch.distributed.init_process_group("gloo")
 mesh = init_device_mesh("cpu", (given.shards, torch.distributed.get_world_size() // given.shards), mesh_dim_names=("dp", "pp"))
 words, part, pipeline = text.documents(), mesh["dp"].get_local_rank(), mesh["pp"]
-plan = pipec.torch.plan(model.layers(), example=text.batch(words, 0, SAMPLES * MICROBATCHES, model.CONTEXT)[0], ranks=pipeline.size(), microbatches=MICROBATCHES,
-                        schedule=given.schedule, profile=given.profile)
+plan = pipec.torch.plan(model.layers(), example=text.batch(words, 0, *BATCH)[0], ranks=pipeline.size(),
+                        microbatches=MICROBATCHES, schedule=given.schedule, profile=given.profile)
 modules = pipec.torch.stages(plan, model.layers(), pipeline.get_local_rank())
 for layer in [each for module in modules.values() for each in module] if given.shards > 1 else []:
     fully_shard(layer, mesh=mesh["dp"])
@@ -43,7 +43,7 @@ with pipec.torch.Run(plan, modules, loss=model.loss, group=pipeline.get_group(),
                      checkpoint=given.checkpoint) as run:
     end, loss, over = time.monotonic() + 60 * given.minutes, float("nan"), [False]
     while run.steps_done < given.steps and not over[0]:
-        x, following = text.batch(words, run.steps_done * given.shards + part, SAMPLES * MICROBATCHES, model.CONTEXT)
+        x, following = text.batch(words, run.steps_done * given.shards + part, *BATCH)
         loss = run.step(x, target=following)
         run.clip_grad_norm_(1.0)
         optimizer.step()

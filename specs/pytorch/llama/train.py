@@ -17,7 +17,8 @@ import pipec.torch
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 import text  # noqa: E402
 
-SAMPLES, MICROBATCHES, CONTEXT, BYTES = 4, 4, 128, 256
+MICROBATCHES, CONTEXT, BYTES = 4, 128, 256
+BATCH = 4 * MICROBATCHES, CONTEXT
 
 
 def loss(output, following):
@@ -38,7 +39,8 @@ model = transformers.LlamaForCausalLM(transformers.LlamaConfig(
 mesh = init_device_mesh("cpu", (given.shards, torch.distributed.get_world_size() // given.shards), mesh_dim_names=("dp", "pp"))
 words, part, pipeline = text.documents(), mesh["dp"].get_local_rank(), mesh["pp"]
 layers = pipec.torch.layers(model)
-plan = pipec.torch.plan(layers, example=text.batch(words, 0, SAMPLES * MICROBATCHES, CONTEXT)[0], ranks=pipeline.size(), microbatches=MICROBATCHES, schedule=given.schedule)
+plan = pipec.torch.plan(layers, example=text.batch(words, 0, *BATCH)[0], ranks=pipeline.size(), microbatches=MICROBATCHES,
+                        schedule=given.schedule)
 modules = pipec.torch.stages(plan, layers, pipeline.get_local_rank())
 for layer in [each for module in modules.values() for each in module] if given.shards > 1 else []:
     fully_shard(layer, mesh=mesh["dp"])
@@ -47,7 +49,7 @@ with pipec.torch.Run(plan, modules, loss=loss, group=pipeline.get_group(), state
                      checkpoint=given.checkpoint) as run:
     mean = float("nan")
     while run.steps_done < given.steps:
-        x, following = text.batch(words, run.steps_done * given.shards + part, SAMPLES * MICROBATCHES, CONTEXT)
+        x, following = text.batch(words, run.steps_done * given.shards + part, *BATCH)
         mean = run.step(x, target=following)
         run.clip_grad_norm_(1.0)
         optimizer.step()

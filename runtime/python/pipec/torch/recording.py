@@ -16,10 +16,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from ..errors import SpecError
+from .random import restore, states
 
 WAY_OUT = "pass pipec.torch.layers a list of modules instead, each of which takes what the one before gives"
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size, slice,
-          range, type(Ellipsis), enum.Enum, type, types.FunctionType, types.BuiltinFunctionType)
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size,
+          slice, range, type(Ellipsis), enum.Enum, type, types.FunctionType, types.BuiltinFunctionType)
 # What says nothing of a tensor's numbers.
 _OF_SHAPES = {"size", "dim", "ndimension", "numel", "nelement", "element_size", "itemsize", "stride", "is_contiguous", "is_floating_point",
               "is_complex", "is_signed", "get_device", "storage_offset", "__len__", "is_tensor", "result_type", "promote_types", "can_cast",
@@ -72,14 +73,19 @@ class Call:
         return isinstance(self.what, str)
 
 
+@dataclasses.dataclass
 class Recording:
-    """calls; output: (leaves, structure) of the model's; kinds: {Value: (dtype, shape)} of the input and of keywords; plain: keywords
-    that are no tensors, {name: (leaves, structure)}; tensors: {name: tensor} of each Attribute; saved: names in the model's state; input:
-    (leaves, structure); training: the mode that it is of, None: of both."""
-
-    def __init__(self, calls, output, kinds, plain, tensors, saved, input, training):  # noqa: A002
-        self.calls, self.output, self.kinds, self.plain, self.tensors, self.saved = calls, output, kinds, plain, tensors, saved
-        self.input, self.training = input, training
+    """calls: in their order. input, output: trees, (leaves, structure). keywords: {name: a tree}. kinds: {Value: (dtype, shape)} of the
+    input and of keywords. tensors: {name: tensor} of each Attribute. saved: names in the model's state. training: the mode that it is
+    of, None: of both."""
+    calls: list
+    input: tuple
+    output: tuple
+    keywords: dict
+    kinds: dict
+    tensors: dict
+    saved: set
+    training: bool | None
 
     @property
     def layers(self):
@@ -112,6 +118,9 @@ def _random_state():
 
 
 class _Recorder(TorchFunctionMode):
+    """Notes the calls of a model's forward. blocks: {module: name} of those with which layers begin. real: whether modules compute;
+    otherwise they give tensors of zeros, as far as their shapes can be known without numbers."""
+
     def __init__(self, model, blocks, real):
         super().__init__()
         self.model, self.blocks = model, blocks
@@ -122,8 +131,9 @@ class _Recorder(TorchFunctionMode):
                      and each not in blocks}
         self.attributes = {id(each): name for name, each in (*model.named_parameters(), *model.named_buffers(), *_kept(model))}
         self.calls, self.values, self.alive = [], {}, []
-        self.real = real  # whether modules compute
-        self.sides = {}  # of tensors that a module within one that is called gives: {id: (number of the call, module, its turn, leaf)}
+        self.real = real
+        self.sides = {}  # {id of a tensor that a module gives within one that is called: (number of the call, Side)}
+        self.views = {}  # {storage: ids of tensors}
         self.free = {}  # {Value: whether it depends on keywords alone}
         self.kinds, self.tensors = {}, {}
         self.inside, self.layer, self.device = False, 0, None
@@ -135,12 +145,16 @@ class _Recorder(TorchFunctionMode):
         for number, leaf in enumerate(leaves):
             if isinstance(leaf, torch.Tensor):
                 value = Value(None, number, keyword)
-                self.values[id(leaf)], self.free[value] = value, keyword is not None
+                self.keep(leaf, value, keyword is not None)
                 self.kinds[value] = leaf.dtype, leaf.shape
-                self.alive.append(leaf)
                 leaf = value
             noted.append(leaf)
         return noted, structure
+
+    def keep(self, tensor, value, free):
+        self.values[id(tensor)], self.free[value] = value, free
+        self.views.setdefault(tensor.untyped_storage()._cdata, set()).add(id(tensor))
+        self.alive.append(tensor)
 
     def __torch_function__(self, func, types, args=(), kwargs=None):  # noqa: A002
         kwargs = kwargs or {}
@@ -166,9 +180,9 @@ class _Recorder(TorchFunctionMode):
         try:
             self.turns = {}
             found = ordinary(module, *args, **kwargs) if self.real else self.output(ordinary, module, args, kwargs)
+            self.note(name, args, kwargs, found, grad, True)
         finally:
             self.inside = False
-        self.note(name, args, kwargs, found, grad, True)
         return found
 
     def within(self, name, found):
@@ -214,13 +228,13 @@ class _Recorder(TorchFunctionMode):
                 return None  # a setting
             outputs, gives = tensors[:1], None
         noted = [self.leaf(each, what) for each in leaves]
+        if not isinstance(what, str):
+            self.check_changes(what, [each for each in tensors if any(each is output for output in outputs)])
         free = not random and all(self.free[each] if isinstance(each, Value) else not isinstance(each, Attribute) for each in noted)
         number = len(self.calls)
         for at, leaf in enumerate(outputs):
             if isinstance(leaf, torch.Tensor):
-                value = self.values[id(leaf)] = Value(number, at)
-                self.free[value] = free
-                self.alive.append(leaf)
+                self.keep(leaf, Value(number, at), free)
             elif not isinstance(leaf, _PLAIN):
                 raise self.refused(f"{self.shown(what)} gives a {type(leaf).__name__}, in which tensors cannot be seen")
         self.calls.append(Call(what, noted, structure, gives, grad, self.layer, free))
@@ -234,9 +248,8 @@ class _Recorder(TorchFunctionMode):
                 number, side = self.sides[id(leaf)]
                 call = self.calls[number]
                 call.sides.append(side)
-                value = self.values[id(leaf)] = Value(number, -len(call.sides))
-                self.free[value] = False
-                return value
+                self.keep(leaf, Value(number, -len(call.sides)), False)
+                return self.values[id(leaf)]
             name = self.attributes.get(id(leaf))
             if name is None:
                 raise _Hidden(self.refused(f"{self.shown(what)} is given a tensor of {tuple(leaf.shape)}, and where this comes from "
@@ -254,6 +267,21 @@ class _Recorder(TorchFunctionMode):
         values = [self.values.get(id(each)) for each in tensors]
         if name not in _OF_SHAPES and any(value is None or not self.free[value] or self.of_keyword(value) for value in values):
             raise _Reads(self.refused(f"it reads numbers of a tensor ({name or what}), and may do other things for other numbers"))
+
+    def check_changes(self, what, tensors):
+        """Refuses a change in place that another layer would see, or would not see, as it has a copy."""
+        for each in tensors:
+            value = self.values.get(id(each))
+            if value is None:
+                continue  # a parameter or buffer
+            if value.keyword is not None:
+                raise self.refused(f"{self.shown(what)} changes the keyword {value.keyword} in place")
+            shared = {self.values[view] for view in self.views[each.untyped_storage()._cdata]}
+            if sum(self.layer_of(view) < self.layer for view in shared) > 1:
+                raise self.refused(f"{self.shown(what)} changes in place what earlier layers have given, of which there are two views")
+
+    def layer_of(self, value):
+        return 0 if value.call is None else self.calls[value.call].layer
 
     def of_keyword(self, value):
         """Whether a free value depends on a keyword, and not on constants alone."""
@@ -323,18 +351,33 @@ def _record(model, blocks, x, keywords, settings, real):
         nn.Module.__call__ = ordinary
     leaves, structure = pytree.tree_flatten(found)
     output = [recorder.leaf(each, "output") for each in leaves], structure
-    plain = {name: value for name, value in given.items() if not any(isinstance(each, Value) for each in value[0])}
     last = max((number for number, call in enumerate(recorder.calls) if call.what in blocks.values()), default=None)
     if last is None:
         raise recorder.refused(f"it calls none of {', '.join(list(blocks.values())[:3])}, with which layers begin")
     for call in recorder.calls[last + 1:]:
         call.layer += 1
-    return Recording(recorder.calls, output, recorder.kinds, plain, recorder.tensors, {*model.state_dict()}, input, model.training)
+    return Recording(recorder.calls, input, output, given, recorder.kinds, recorder.tensors, {*model.state_dict()}, model.training)
+
+
+@contextlib.contextmanager
+def _unchanged(model):
+    """What recording changes is as before: modes, buffers, the program's random numbers."""
+    modes = [(each, each.training) for each in model.modules()]
+    buffers, generators = [(each, each.clone()) for each in model.buffers()], states()
+    try:
+        yield
+    finally:
+        for each, mode in modes:
+            each.training = mode
+        with torch.no_grad():
+            for each, before in buffers:
+                each.copy_(before)
+        restore(generators)
 
 
 def record(model, x, keywords, settings):
-    """The Recording of model(x, **keywords, **settings), in which Stand.MODE stands for the model's mode, where training and evaluation differ in
-    nothing else; else `training` says of which mode the recording is."""
+    """The Recording of model(x, **keywords, **settings). Where training and evaluation differ in a number of calls' arguments alone,
+    Stand.MODE stands there."""
     blocks = _elements(model)
 
     def recorded():
@@ -347,19 +390,20 @@ def record(model, x, keywords, settings):
                 why = why or error
             except _Reads as error:
                 why = error
+            except SpecError:
+                raise
+            except Exception:
+                if real:  # zeros may be what it fails of
+                    raise
         raise why.args[0]
 
-    found = recorded()
-    modes = [(each, each.training) for each in model.modules()]
-    try:
-        model.train(not model.training)
-        other = recorded()
-    except SpecError:
-        return found
-    finally:
-        for each, mode in modes:
-            each.training = mode
-    return _of_both(found, other)
+    with _unchanged(model):
+        found = recorded()
+        try:
+            model.train(not model.training)
+            return _of_both(found, recorded())
+        except Exception:  # of the other mode alone
+            return found
 
 
 def _of_both(found, other):
@@ -375,4 +419,4 @@ def _of_both(found, other):
         merged.append(dataclasses.replace(one, leaves=leaves))
     if found.output != other.output:
         return found
-    return Recording(merged, found.output, found.kinds, found.plain, found.tensors, found.saved, found.input, None)
+    return dataclasses.replace(found, calls=merged, training=None)

@@ -62,7 +62,7 @@ class _Free:
         for value, (keywords, numbers) in wanted.items():
             of = (device, *(values[each] for each in keywords))
             known, made = self._made.get(value, ((), None))
-            if len(known) != len(of) or any(a is not b and not (a == b if isinstance(a, torch.device) else False) for a, b in zip(known, of)):
+            if len(known) != len(of) or known[0] != device or any(a is not b for a, b in zip(known[1:], of[1:])):
                 made = self._make(value, values, numbers, leaf_of)
                 if type(made) is torch.Tensor:  # with numbers
                     self._made[value] = of, made
@@ -109,7 +109,7 @@ class Layer(nn.Module):
         self._calls = [(each, recorded.calls[each]) for each in calls]
         self._output = recorded.output if gives is None else ([], None)
         self._input = recorded.input if number == 0 else None
-        self._plain = recorded.plain if number == 0 else {}
+        self._trees = {name: tree for name, tree in recorded.keywords.items() if number == 0 and not _values(tree[0])}
         leaves = [leaf for _, call in self._calls for leaf in call.leaves] + self._output[0]
         for _, call in self._calls:
             if call.is_module:
@@ -128,8 +128,9 @@ class Layer(nn.Module):
         for value in dict.fromkeys([*_values(leaves), *(each for of, _ in self._wanted.values() for each in of)]):
             if value.keyword is not None:
                 self._given.setdefault(value.keyword, {})[value] = recorded.kinds[value]
+                self._trees[value.keyword] = recorded.keywords[value.keyword]
         self._kinds = recorded.kinds
-        self.keywords = dict.fromkeys([*self._given, *self._plain], True)
+        self.keywords = dict.fromkeys(self._trees, True)
         self.name = next((call.what for _, call in self._calls if call.is_module), f"part {number}")
         self._ends = self._last_uses()
 
@@ -205,14 +206,12 @@ class Layer(nn.Module):
 
     def _hear(self, values, keywords):
         """Adds the keywords."""
-        for name, (noted, structure) in self._plain.items():
+        for name, (noted, structure) in self._trees.items():
             leaves, now = pytree.tree_flatten(keywords[name])
-            if now != structure or leaves != noted:
-                raise SpecError(f"{name} is {keywords[name]!r}, and was {pytree.tree_unflatten(noted, structure)!r} when the {self._of} was "
-                                f"recorded: {_RECORD}")
-        for name, wanted in self._given.items():
-            leaves = pytree.tree_leaves(keywords[name])
-            for value, kind in wanted.items():
+            if now != structure or any(leaf != each for leaf, each in zip(leaves, noted) if not isinstance(each, Value)):
+                shown = pytree.tree_unflatten(["a tensor" if isinstance(each, Value) else each for each in noted], structure)
+                raise SpecError(f"{name} is {keywords[name]!r}, and was {shown!r} when the {self._of} was recorded: {_RECORD}")
+            for value, kind in self._given.get(name, {}).items():
                 self._check(f"the keyword {name}", kind, leaves[value.leaf])
                 values[value] = leaves[value.leaf]
 
