@@ -258,6 +258,11 @@ private:
              "such as that which pipec report shows, or all, or none";
       return stop(Code::Input);
     }
+    if (!spec.shared.empty() && until == Stage::Space) {
+      emitError(locationOf(spec, spec.shared.front().mark, context))
+          << "a search for the exact order does not count the sums of shared weights yet: leave shared out";
+      return stop(Code::Input);
+    }
     if (!searches)
       if (const Imported imported = fromSpec(spec, context); !imported.module)
         return stop(imported.code);

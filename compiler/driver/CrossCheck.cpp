@@ -53,10 +53,15 @@ private:
   void add(uint32_t i) {
     const Instruction &own = source.instructions[i];
     uint32_t &queue = queueOf[own.operation];
-    if (queue == 0 && plan::isCommunication(kindOf(i))) {
+    const bool isShared = plan::isOfShared(source.of(own)); // all of a rank go one after the other
+    if (queue == 0 && isShared && ofShared != 0) {
+      queue = ofShared;
+    } else if (queue == 0 && plan::isCommunication(kindOf(i))) {
       queue = uint32_t(made.queues.size());
       made.queues.push_back({plan::QueueKind::Communicator, plan::Priority::Compute});
       counts.push_back(0);
+      if (isShared)
+        ofShared = queue;
     }
     ordinals[i] = ++counts[queue];
     made.instructions.push_back({own.operation, queue, uint32_t(made.waits.size()), 0, own.microbatch, 0});
@@ -86,6 +91,7 @@ private:
   std::vector<uint32_t> queueOf;   // by operation; 0 for what no communicator runs
   std::vector<uint32_t> counts{0}; // instructions of each queue
   std::vector<uint32_t> ordinals;  // of each instruction in its queue, from 1
+  uint32_t ofShared = 0;           // the queue of sums of shared weights; 0: none yet
   size_t nextUse = 0;
 };
 

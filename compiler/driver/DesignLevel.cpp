@@ -68,6 +68,10 @@ private:
     SmallVector<Attribute> links;
     for (const auto &[pair, each] : problem.links)
       links.push_back(LinkAttr::get(&context, pair.first, pair.second, each.latency, each.bandwidth));
+    SmallVector<Attribute> shared;
+    for (const schedule::SharedWeight &weight : problem.shared)
+      shared.push_back(SharedWeightAttr::get(&context, builder.getDenseI32ArrayAttr(weight.layers),
+                                             builder.getDenseI32ArrayAttr(weight.stages), weight.gradients));
     auto byStage = [&](auto of) {
       std::vector<int64_t> values;
       for (const schedule::Stage &stage : problem.stages)
@@ -85,7 +89,8 @@ private:
         listOf(byStage([&](const schedule::Stage &stage) { return problem.copies == 1 ? 0 : stage.gradients; })),
         problem.backward == schedule::BackwardMode::Fused ? DenseI64ArrayAttr() : wholeOf(),
         listOf(byStage([](const schedule::Stage &stage) { return stage.overlapped.value_or(-1); }), -1),
-        listOf(problem.staticBytes), listOf(problem.workspace), listOf(limits()), problem.globalNorm);
+        listOf(problem.staticBytes), listOf(problem.workspace), listOf(limits()), problem.globalNorm,
+        shared.empty() ? ArrayAttr() : builder.getArrayAttr(shared));
   }
 
   /// What whole backwards of a split problem take; nothing where that is what B and W take.

@@ -29,7 +29,8 @@ bool samePlacement(const Claim &one, const Claim &other) {
 
 bool sameWork(const schedule::Problem &one, const schedule::Problem &other) {
   return one.stages == other.stages && one.link == other.link && one.links == other.links &&
-         one.globalNorm == other.globalNorm && one.staticBytes == other.staticBytes && one.workspace == other.workspace;
+         one.globalNorm == other.globalNorm && one.shared == other.shared && one.staticBytes == other.staticBytes &&
+         one.workspace == other.workspace;
 }
 
 bool inNoMoreMemory(const schedule::Problem &one, const schedule::Problem &other) {

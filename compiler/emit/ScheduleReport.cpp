@@ -1,5 +1,6 @@
 #include "compiler/emit/ScheduleReport.h"
 
+#include "runtime/plan/Layers.h"
 #include "runtime/plan/Text.h"
 #include "runtime/simulate/InFlight.h"
 #include "runtime/simulate/Steps.h"
@@ -60,6 +61,9 @@ nlohmann::ordered_json json(const Report &report) {
                                    {"degree", report.degree},
                                    {"exposed_ms", milliseconds(report.exposed)},
                                    {"collectives", report.collectives}};
+  for (const plan::SharedWeight &weight : report.shared)
+    object["shared"].push_back(
+        {{"layers", weight.layers}, {"stages", weight.stages}, {"gradient_bytes", weight.gradients}});
   addJson(report.widths, object);
   addJson(report.balance, object);
   addJson(report.jobs, object);
@@ -143,6 +147,9 @@ Report figuresOf(const plan::Variant &variant, const simulate::Result &result) {
   for (const int32_t stage : plan::stagesDoing(variant, plan::kRecomputation))
     if (stage < own.stages) // its other copy runs again with it
       own.recompute.push_back(stage);
+  for (const plan::SharedWeight &weight : variant.shared)
+    if (plan::ranksOf(variant, weight).size() > 1)
+      own.shared.push_back(weight);
   own.balance = balanceOf(variant);
   own.widths = widthsOf(variant);
   own.bubbleRate = simulate::bubbleRate(result, variant.certificate.makespan);
@@ -261,6 +268,11 @@ std::string reportText(const PlanReport &report) {
           fmt::format("  {:<9} {:>12}   replicas of each rank; {} of the span waits for their exchange, {} "
                       "collectives on a rank at most\n",
                       "replicas", variant.degree, plan::timeText(variant.exposed), *range(variant.collectives).second);
+    if (!variant.shared.empty())
+      text += fmt::format("  {:<9} {:>12}   weights that layers of several ranks hold; {}\n", "shared",
+                          variant.shared.size(),
+                          variant.degree > 1 ? "the exchange has their sums"
+                                             : plan::timeText(variant.exposed) + " of the span waits for their sums");
     text += textOf(variant.widths);
     text += textOf(variant.balance);
     text += textOf(variant.jobs);

@@ -35,7 +35,8 @@ struct Report {
   plan::Bytes ofJob = 0;                         // what the largest job of a rank has of that
   std::vector<int64_t> instructions;             // executed, a rank each
   int32_t degree = 1;                            // replicas of each rank
-  plan::Time exposed = 0;                        // what of their exchange nothing hides
+  plan::Time exposed = 0;                        // what of their exchange, and of sums of shared weights, nothing hides
+  std::vector<plan::SharedWeight> shared;        // those that several ranks sum
   std::vector<int64_t> collectives;              // of gradients and weights, a rank each
   BalanceReport balance;                         // of shards
   JobsReport jobs;                               // background work

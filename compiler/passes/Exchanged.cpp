@@ -52,7 +52,8 @@ private:
     const Program &program = set.programs[size_t(problem.rankOf[size_t(stage)])];
     for (const Instruction &own : program.instructions) {
       const plan::Operation &operation = program.of(own);
-      if (!plan::isCollective(operation.kind) || operation.stage != stage || operation.layers == 0)
+      if (!plan::isCollective(operation.kind) || operation.stage != stage || operation.layers == 0 ||
+          plan::isOfShared(operation))
         continue;
       if (operation.kind != plan::Kind::AllGather)
         sums[operation.firstLayer] = operation.kind == plan::Kind::AllReduce;
@@ -82,7 +83,7 @@ LogicalResult checkCollectives(const ProgramSet &set, const schedule::Replicas &
       const plan::Operation &operation = program.of(program.instructions[i]);
       if (plan::isTransfer(operation.kind))
         return program.emitError(i) << "expected programs without communication";
-      if (operation.layers != 0 &&
+      if (operation.layers != 0 && !plan::isOfShared(operation) &&
           (size_t(operation.stage) >= replicas.layers.size() ||
            size_t(operation.firstLayer) + size_t(operation.layers) > replicas.layers[size_t(operation.stage)].size()))
         return program.emitError(i) << program.nameOf(i) << " names layers that the pipeline's replicas do not have";

@@ -64,6 +64,7 @@ std::vector<int32_t> Exchanges::tails() const {
 
 schedule::Ready Exchanges::readyOf(schedule::Replicas replicas, const std::vector<int32_t> &tails) const {
   replicas.times = {};
+  replicas.sharedTimes.assign(replicas.sharedTimes.size(), 0);
   schedule::Exchange exchange;
   exchange.updates = schedule::Updates::Stages;
   exchange.tails = tails;

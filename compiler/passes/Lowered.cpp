@@ -190,6 +190,7 @@ plan::Variant lower(const ProgramSet &set, const LowerOptions &options) {
     variant.memoryLimit = std::max(variant.memoryLimit, program.memoryLimit.value_or(0));
   }
   variant.layers = set.layers;
+  variant.shared = set.shared;
   variant.batch = set.batch;
   variant.stageGroups = set.stageGroups;
   variant.boundaries = set.boundaries;

@@ -21,7 +21,7 @@ namespace {
 RunStep::Key keyOf(int32_t rank, Kind kind, plan::Payload of, int32_t stage, int64_t microbatch,
                    const trace::Scope &scope) {
   static_assert(limits::kRanks <= 1 << 16 && limits::kStages <= 1 << 20 && limits::kMicrobatches <= 1 << 20);
-  static_assert(plan::kKinds <= 1 << 5 && uint64_t(plan::Payload::Weights) < 1 << 3);
+  static_assert(plan::kKinds <= 1 << 5 && uint64_t(plan::Payload::Shared) < 1 << 3);
   return {uint64_t(rank) << 48 | uint64_t(kind) << 43 | uint64_t(of) << 40 | uint64_t(stage) << 20 |
               (uint64_t(microbatch) & 0xfffff),
           scope};

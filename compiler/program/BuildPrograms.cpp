@@ -21,8 +21,10 @@ void setTimes(const schedule::Problem &problem, int32_t rank, plan::Operation &o
   } else if (kind == plan::Kind::Optimizer) {
     operation.cost = problem.stages[size_t(operation.stage)].optimizer;
   } else if (kind == plan::Kind::AllReduce) {
-    operation.cost =
-        operation.of == plan::Payload::Norm ? problem.globalNorm.value_or(0) : schedule::copySumTime(problem, rank);
+    operation.cost = plan::isOfShared(operation)
+                         ? schedule::sharedSumTime(problem, problem.shared[size_t(operation.firstLayer)])
+                     : operation.of == plan::Payload::Norm ? problem.globalNorm.value_or(0)
+                                                           : schedule::copySumTime(problem, rank);
   } else if (kind != plan::Kind::Overlapped) {
     operation.cost = schedule::ownCost(problem.stages[size_t(operation.stage)], schedule::letterOf(kind));
   }
@@ -170,8 +172,9 @@ private:
   /// Adds the rank's collectives and its stages' optimizer steps.
   void addEnd(const std::vector<int32_t> &held) {
     std::vector<uint32_t> ready; // all-reduces that every optimizer waits for
+    const uint32_t lastPass = last();
     auto reduce = [&](const plan::Operation &operation) {
-      std::vector<uint32_t> done{last()};
+      std::vector<uint32_t> done{ready.empty() ? lastPass : last()};
       if (ready.empty() && options.fillsWeights) {
         done = {lastInput};
         if (!weights.empty()) // else all backwards are whole
@@ -189,15 +192,60 @@ private:
               .stage = held.front(),
               .bytes = schedule::copySumBytes(problem, rank),
               .group = set.groupOf({std::min(rank, partner), std::max(rank, partner)})});
-    if (problem.globalNorm)
+    const std::vector<uint32_t> sums = addSharedSums(held); // by weight; kNone: not summed here
+    if (problem.globalNorm) {
       reduce(normOf(held.front(), 0));
-    for (const int32_t stage : held) {
+      for (const uint32_t sum : sums)
+        if (sum != kNone)
+          use(sum);
+    }
+    for (const int32_t stage : updateOrder(problem, held)) {
       add({.kind = plan::Kind::Optimizer, .stage = stage}, places.whole);
       for (const uint32_t each : ready)
         use(each);
+      for (size_t w = 0; w != sums.size(); ++w)
+        if (sums[w] != kNone && llvm::is_contained(problem.shared[w].stages, stage))
+          use(sums[w]);
       if (auto weight = lastWeight.find(stage); weight != lastWeight.end())
         use(weight->second);
     }
+  }
+
+  /// Adds the sums of shared weights, which wait for the last passes of the stages that hold them alone. They stand
+  /// behind all passes, so that under one order of all transfers they hold none of them up.
+  std::vector<uint32_t> addSharedSums(const std::vector<int32_t> &held) {
+    std::map<int32_t, uint32_t> made; // by stage: the last pass on the compute queue that adds to its gradients
+    const uint32_t passes = last();
+    if (!problem.shared.empty())
+      for (uint32_t i = 0; i <= passes; ++i)
+        if (const plan::Operation &own = program->of(program->instructions[i]);
+            plan::does(own.kind, plan::kWeightGradient))
+          made[own.stage] = i;
+    std::vector<uint32_t> sums(problem.shared.size(), kNone);
+    plan::Bytes before = 0;
+    for (size_t w = 0; w != problem.shared.size(); before += problem.shared[w++].gradients) {
+      const schedule::SharedWeight &weight = problem.shared[w];
+      const std::vector<int32_t> ranks = schedule::ranksOf(problem, weight);
+      if (ranks.size() < 2 || !llvm::is_contained(ranks, program->rank))
+        continue;
+      std::vector<int32_t> own;
+      llvm::copy_if(weight.stages, std::back_inserter(own),
+                    [&](int32_t stage) { return llvm::is_contained(held, stage); });
+      add({.kind = plan::Kind::AllReduce,
+           .of = plan::Payload::Shared,
+           .stage = own.front(),
+           .bytes = weight.gradients,
+           .group = set.groupOf(ranks),
+           .firstLayer = int32_t(w),
+           .layers = 1,
+           .begin = before,
+           .end = before + weight.gradients},
+          places.whole);
+      sums[w] = last();
+      for (const int32_t stage : own)
+        use(made.at(stage));
+    }
+    return sums;
   }
 
   const schedule::Problem &problem;
@@ -351,6 +399,13 @@ void setTimes(const schedule::Problem &problem, plan::Variant &variant) {
   }
 }
 
+std::vector<plan::SharedWeight> sharedOf(const schedule::Problem &problem) {
+  std::vector<plan::SharedWeight> shared;
+  for (const schedule::SharedWeight &weight : problem.shared)
+    shared.push_back({weight.layers, weight.stages, weight.gradients});
+  return shared;
+}
+
 ProgramSet buildPrograms(const schedule::Problem &problem, const schedule::Words &words, const PassPlaces &places,
                          const BuildOptions &options) {
   const std::vector<std::vector<int32_t>> stages = problem.stagesByRank();
@@ -358,6 +413,7 @@ ProgramSet buildPrograms(const schedule::Problem &problem, const schedule::Words
   if (options.fillsWeights)
     waits = schedule::weightWaits(problem, words);
   ProgramSet set;
+  set.shared = sharedOf(problem);
   set.programs.reserve(words.size());
   Builder builder(problem, places, options, set);
   for (size_t rank = 0; rank != words.size(); ++rank) {

@@ -30,6 +30,9 @@ ProgramSet buildPrograms(const schedule::Problem &problem, const schedule::Words
 /// Gives all operations the times that they take by another problem, which has the same passes on the same ranks.
 void setTimes(const schedule::Problem &problem, plan::Variant &variant);
 
+/// As plans have them.
+std::vector<plan::SharedWeight> sharedOf(const schedule::Problem &problem);
+
 /// Adds a transfer for each tensor that one rank makes and another takes. Its send and its receive stand behind all
 /// other instructions of their ranks until a reorder() puts them in their places. An error if the problem has no such
 /// pass, if a pass stands twice, or if no pass takes a tensor that another makes.

@@ -1,5 +1,7 @@
 #include "compiler/program/ExchangeAttrs.h"
 
+#include "compiler/program/Programs.h"
+
 using namespace mlir;
 
 namespace pipec {
@@ -40,6 +42,7 @@ std::optional<schedule::Replicas> replicasOf(PipelineOp pipeline) {
   made.round = given.getRound();
   if (given.getNorm() >= 0)
     made.norm = given.getNorm();
+  made.sharedTimes = schedule::sharedTimesOf(problemOf(pipeline), made);
   for (auto stage : given.getLayers().getAsRange<ArrayAttr>()) {
     std::vector<schedule::ExchangedLayer> &own = made.layers.emplace_back();
     for (auto layer : stage.getAsRange<LayerAttr>())

@@ -15,11 +15,28 @@ using schedule::Collective;
 
 namespace {
 
+/// A sum of a shared weight over the ranks that hold it, as it is without replicas.
+struct SharedSum {
+  plan::Operation operation;
+  std::vector<int32_t> ranks;
+};
+
+std::vector<SharedSum> sharedSumsOf(const ProgramSet &set, const Program &program) {
+  std::vector<SharedSum> sums;
+  for (const Instruction &own : program.instructions)
+    if (const plan::Operation &operation = program.of(own); plan::isOfShared(operation))
+      sums.push_back({operation, set.groups[size_t(operation.group)].members});
+  return sums;
+}
+
 /// One rank's program, made anew.
 class RankExchange {
 public:
-  RankExchange(ProgramSet &set, size_t rank, const schedule::Replicas &replicas, const schedule::Exchange &exchange)
-      : set(set), program(set.programs[rank]), replicas(replicas), exchange(exchange), queue(exchange.queues[rank]),
+  /// `shared`: the rank's sums of shared weights, and the ranks that have each.
+  RankExchange(ProgramSet &set, size_t rank, const schedule::Replicas &replicas, const schedule::Exchange &exchange,
+               std::vector<SharedSum> shared)
+      : shared(std::move(shared)), summed(set.shared.size(), kNone), set(set), program(set.programs[rank]),
+        replicas(replicas), exchange(exchange), queue(exchange.queues[rank]),
         passes(program, replicas, cutsOfStages(), exchange.tails.empty() ? 0 : exchange.tails[rank]) {
     for (const int32_t degree = replicas.degree; int32_t(members.size()) != degree;)
       members.push_back(program.rank * degree + int32_t(members.size()));
@@ -138,7 +155,56 @@ private:
     update.layers = layers;
     for (int32_t layer = first; layer != first + layers; ++layer)
       update.cost += replicas.updateOf(layersOf(stage)[size_t(layer)], sharded);
-    return passes.add(update, placeOfRest());
+    const uint32_t node = passes.add(update, placeOfRest());
+    waitForShared(node, stage, first, layers);
+    return node;
+  }
+
+  /// An update of layers that hold a shared weight waits for its sum, which may be still to come.
+  void waitForShared(uint32_t node, int32_t stage, int32_t first, int32_t layers) {
+    int32_t before = first; // of the model
+    for (int32_t s = 0; s != stage; ++s)
+      before += layerCount(s);
+    for (const SharedSum &sum : shared) {
+      const plan::SharedWeight &weight = set.shared[size_t(sum.operation.firstLayer)];
+      if (llvm::none_of(weight.layers, [&](int32_t layer) { return layer >= before && layer - before < layers; }))
+        continue;
+      if (const uint32_t known = summed[size_t(sum.operation.firstLayer)]; known != kNone)
+        nodes[node].uses.push_back(known);
+      else
+        heldUp[node].push_back(sum.operation.firstLayer);
+    }
+  }
+
+  /// Behind all other sums of the rank, so that none of them waits for another rank.
+  void addSharedSums(uint32_t &at) {
+    for (const SharedSum &sum : shared) {
+      plan::Operation made = sum.operation;
+      std::vector<int32_t> processes;
+      for (const int32_t rank : sum.ranks)
+        for (int32_t replica = 0; replica != replicas.degree; ++replica)
+          processes.push_back(rank * replicas.degree + replica);
+      made.group = set.groupOf(processes);
+      made.cost = replicas.sharedTimes[size_t(made.firstLayer)];
+      const uint32_t node = passes.add(made, placeOfRest());
+      uint32_t last = exchange.atEnd ? lastPass : 0;
+      for (const int32_t stage : set.shared[size_t(made.firstLayer)].stages)
+        if (const auto found = makers.find(stage); found != makers.end())
+          for (const uint32_t maker : found->second)
+            last = std::max(last, maker);
+      nodes[node].uses.push_back(last);
+      at = std::max(at, last);
+      place(node, at);
+      lastCollective = node;
+      sums.push_back(node);
+      summed[size_t(made.firstLayer)] = node;
+    }
+    for (const auto &[node, weights] : std::exchange(heldUp, {})) {
+      for (const int32_t weight : weights)
+        nodes[node].uses.push_back(summed[size_t(weight)]);
+      if (!replicas.norm) // else the norm has it
+        place(node, at);
+    }
   }
 
   void addCollectives() {
@@ -153,9 +219,14 @@ private:
         ++sumsLeft[{c.stage, layer}];
     uint32_t at = 0; // nodes are placed behind it
     bool normed = !replicas.norm;
+    auto toCome = llvm::count_if(ordered, [](const Collective &c) { return c.isSum(); });
+    if (toCome == 0)
+      addSharedSums(at);
     for (const Collective &c : ordered) {
       if (c.isSum()) {
         addSum(c, at);
+        if (--toCome == 0)
+          addSharedSums(at);
       } else if (!exchange.ahead) {
         if (!std::exchange(normed, true))
           addNorm(at);
@@ -199,10 +270,10 @@ private:
       const bool sharded = exchange.sharded && c.kind == plan::Kind::ReduceScatter;
       const uint32_t node = addUpdate(c.stage, done[i], int32_t(end - i), sharded);
       nodes[node].uses.push_back(sum);
-      if (!replicas.norm)
-        place(node, at);
-      else
+      if (replicas.norm)
         afterNorm.push_back(node);
+      else if (heldUp.count(node) == 0)
+        place(node, at);
       for (size_t n = i; n != end; ++n)
         updateOf[{c.stage, done[n]}] = node;
       if (c.kind == plan::Kind::AllReduce)
@@ -242,7 +313,8 @@ private:
     nodes[update].uses.push_back(node);
     if (normNode != kNone)
       nodes[update].uses.push_back(normNode);
-    place(update, at);
+    if (heldUp.count(update) == 0)
+      place(update, at);
     for (int32_t layer = c.firstLayer; layer <= c.lastLayer(); ++layer)
       updateOf[{c.stage, layer}] = update;
     feed(c.stage, c.firstLayer, c.layers, update);
@@ -283,6 +355,7 @@ private:
       for (const schedule::ExchangedLayer &layer : layersOf(stage))
         update.cost += layer.update;
       const uint32_t node = passes.add(update, placeOfRest());
+      waitForShared(node, stage, 0, layerCount(stage));
       if (lastCollective != kNone)
         nodes[node].uses.push_back(lastCollective);
       if (normNode != kNone)
@@ -330,6 +403,9 @@ private:
     program.dropUnused(); // the optimizer steps that were, and passes of which all are cut
   }
 
+  const std::vector<SharedSum> shared;
+  std::vector<uint32_t> summed;                    // nodes of sums, by shared weight; kNone: not added yet
+  std::map<uint32_t, std::vector<int32_t>> heldUp; // updates that wait for such: of which weights
   ProgramSet &set;
   Program &program;
   const schedule::Replicas &replicas;
@@ -384,10 +460,14 @@ void exchangeGradients(ProgramSet &set, const schedule::Replicas &replicas, cons
   for (size_t stage = 0; stage != saved.size(); ++stage)
     for (const schedule::ExchangedLayer &layer : replicas.layers[stage])
       saved[stage] += set.layers[row++].sharded ? replicas.savedOf(layer) : 0;
+  std::vector<std::vector<SharedSum>> shared;
+  for (const Program &program : set.programs)
+    shared.push_back(sharedSumsOf(set, program));
+  set.groups.clear(); // of ranks; all that have one are made anew
   for (size_t rank = 0; rank != set.ranks(); ++rank) {
     for (const int32_t stage : set.programs[rank].stages)
       set.programs[rank].staticBytes -= saved[size_t(stage)];
-    RankExchange(set, rank, replicas, exchange).run();
+    RankExchange(set, rank, replicas, exchange, std::move(shared[rank])).run();
   }
 }
 

@@ -24,8 +24,8 @@ void PassParts::findEnds() {
 }
 
 uint32_t PassParts::add(const plan::Operation &operation, uint32_t place, int32_t microbatch, plan::Bytes yields) {
-  const auto key = std::tuple(operation.kind, operation.stage, operation.firstLayer, operation.layers, operation.begin,
-                              operation.end, operation.activation, operation.context, yields);
+  const auto key = std::tuple(operation.kind, operation.of, operation.stage, operation.firstLayer, operation.layers,
+                              operation.begin, operation.end, operation.activation, operation.context, yields);
   const auto [known, isNew] = operations.try_emplace(key, uint32_t(program.operations.size()));
   if (isNew) {
     program.operations.push_back(operation);

@@ -73,8 +73,8 @@ private:
   std::map<int32_t, uint32_t> firstForward, lastBackward; // of each stage
   std::map<std::pair<int32_t, int32_t>, uint32_t> ofTail; // W of the tail, by stage and microbatch
   std::vector<Open> open;
-  std::map<std::tuple<plan::Kind, int32_t, int32_t, int32_t, plan::Bytes, plan::Bytes, plan::Bytes, plan::Bytes,
-                      plan::Bytes>,
+  std::map<std::tuple<plan::Kind, plan::Payload, int32_t, int32_t, int32_t, plan::Bytes, plan::Bytes, plan::Bytes,
+                      plan::Bytes, plan::Bytes>,
            uint32_t>
       operations; // that were added
 };

@@ -137,6 +137,7 @@ struct ProgramSet {
   int64_t batch = 0;               // plan::Variant's, where several ranks do a stage; else 0 and empty
   std::vector<int32_t> stageGroups;
   std::vector<plan::Bytes> boundaries;
+  std::vector<plan::SharedWeight> shared; // plan::Variant's
 
   size_t ranks() const { return programs.size(); }
   size_t instructions() const;

@@ -108,6 +108,10 @@ schedule::Problem problemOf(PipelineOp pipeline) {
   if (given.getMemoryLimit())
     problem.limitRanks(given.getMemoryLimit().asArrayRef().vec());
   problem.globalNorm = given.getGlobalNorm();
+  if (given.getShared())
+    for (auto weight : given.getShared().getAsRange<SharedWeightAttr>())
+      problem.shared.push_back(
+          {weight.getLayers().asArrayRef().vec(), weight.getStages().asArrayRef().vec(), weight.getGradients()});
   return problem;
 }
 

@@ -1,3 +1,4 @@
+#include "compiler/program/BuildPrograms.h"
 #include "compiler/program/ExchangeAttrs.h"
 #include "compiler/program/ExchangeGradients.h"
 #include "compiler/program/JobsAttrs.h"
@@ -195,7 +196,9 @@ FailureOr<std::vector<ProgramOp>> findPrograms(ModuleOp module) {
 /// Checks that each rank that an instruction names has a program, and each rank of a group a collective of that group.
 LogicalResult checkPeers(const ProgramSet &set) {
   std::vector<std::vector<bool>> has(set.groups.size(), std::vector<bool>(set.ranks()));
-  const auto isOfRanks = [](const plan::Operation &operation) { return operation.group >= 0 && operation.layers == 0; };
+  const auto isOfRanks = [](const plan::Operation &operation) {
+    return operation.group >= 0 && (operation.layers == 0 || plan::isOfShared(operation));
+  };
   for (const Program &program : set.programs)
     for (const plan::Operation &operation : program.operations)
       if (isOfRanks(operation))
@@ -293,6 +296,25 @@ void addLayers(const schedule::Replicas &replicas, ProgramSet &set) {
           set.layers[row].sharded = true;
 }
 
+/// Text names the ranks that sum a shared weight: all their replicas do.
+void addReplicas(ProgramSet &set) {
+  const std::vector<plan::Group> groups = std::exchange(set.groups, {});
+  for (Program &program : set.programs)
+    for (plan::Operation &operation : program.operations) {
+      if (operation.group < 0)
+        continue;
+      std::vector<int32_t> members = groups[size_t(operation.group)].members;
+      if (plan::isOfShared(operation)) {
+        std::vector<int32_t> processes;
+        for (const int32_t rank : members)
+          for (int32_t replica = 0; replica != set.degree; ++replica)
+            processes.push_back(rank * set.degree + replica);
+        members = std::move(processes);
+      }
+      operation.group = set.groupOf(std::move(members));
+    }
+}
+
 } // namespace
 
 FailureOr<ProgramSet> readPrograms(ModuleOp module) {
@@ -313,8 +335,11 @@ FailureOr<ProgramSet> readPrograms(ModuleOp module) {
                       "gradients of each layer are",
                failure();
   for (PipelineOp pipeline : module.getOps<PipelineOp>()) {
-    if (const std::optional<schedule::Replicas> replicas = replicasOf(pipeline))
+    if (const std::optional<schedule::Replicas> replicas = replicasOf(pipeline)) {
       addLayers(*replicas, set);
+      addReplicas(set);
+    }
+    set.shared = sharedOf(problemOf(pipeline));
     set.shards = shardsOf(pipeline);
     set.jobs = jobsOf(pipeline);
   }

@@ -3,6 +3,7 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 
@@ -28,10 +29,10 @@ OpOfKind opsOfKinds(MLIRContext &context) {
 /// Writes one program.
 class Writer {
 public:
-  Writer(const Program &program, const std::vector<plan::Group> &groups, bool sharesStages, const OpOfKind &opOfKind,
-         OpBuilder &builder)
-      : program(program), groups(groups), sharesStages(sharesStages), opOfKind(opOfKind), builder(builder),
-        token(TokenType::get(builder.getContext())), again(recomputedStages(program)) {}
+  Writer(const Program &program, const std::vector<plan::Group> &groups, int32_t degree, bool sharesStages,
+         const OpOfKind &opOfKind, OpBuilder &builder)
+      : program(program), groups(groups), degree(degree), sharesStages(sharesStages), opOfKind(opOfKind),
+        builder(builder), token(TokenType::get(builder.getContext())), again(recomputedStages(program)) {}
 
   void run() {
     ProgramOp op = makeProgram();
@@ -179,9 +180,15 @@ private:
     const plan::Operation &operation = program.of(program.instructions[i]);
     SmallVector<Value, 4> operands;
     addUses(i, operands);
-    const bool ofLayers = operation.layers != 0, ofReplicas = ofLayers && !sharesStages;
-    const ArrayRef<int32_t> members =
-        operation.group < 0 ? ArrayRef<int32_t>() : ArrayRef<int32_t>(groups[size_t(operation.group)].members);
+    const bool ofLayers = operation.layers != 0, ofReplicas = ofLayers && !sharesStages && !plan::isOfShared(operation);
+    std::vector<int32_t> members;
+    if (operation.group >= 0)
+      members = groups[size_t(operation.group)].members;
+    if (plan::isOfShared(operation)) { // text has its ranks; replicas are all alike
+      for (int32_t &member : members)
+        member /= degree;
+      members.erase(std::unique(members.begin(), members.end()), members.end());
+    }
     const auto only = [&](bool has, int32_t value) { return has ? builder.getI32IntegerAttr(value) : IntegerAttr(); };
     return builder.create<CollectiveOp>(
         program.placeOf(i), token, operands, SharedAttr::get(builder.getContext(), static_cast<Shared>(operation.of)),
@@ -308,6 +315,7 @@ private:
 
   const Program &program;
   const std::vector<plan::Group> &groups;
+  const int32_t degree;    // replicas of each rank
   const bool sharesStages; // several ranks have a stage
   const OpOfKind &opOfKind;
   OpBuilder &builder;
@@ -332,7 +340,7 @@ void writePrograms(const ProgramSet &set, ModuleOp module) {
   builder.setInsertionPointToEnd(module.getBody());
   const OpOfKind opOfKind = opsOfKinds(*module.getContext());
   for (const Program &program : set.programs)
-    Writer(program, set.groups, !set.stageGroups.empty(), opOfKind, builder).run();
+    Writer(program, set.groups, set.degree, !set.stageGroups.empty(), opOfKind, builder).run();
 }
 
 } // namespace pipec

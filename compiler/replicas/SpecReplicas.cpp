@@ -34,8 +34,41 @@ schedule::ExchangedLayer exchangedOf(const spec::Layer &layer, bool wholes) {
   return made;
 }
 
-bool maySplitUpdates(const spec::DataParallel &replicas) {
-  return !replicas.shard || replicas.shard->value == spec::Shard::Optimizer;
+/// A weight that ranks share is updated whole on each of them, so the others of its layer are too.
+bool maySplitUpdates(const spec::Spec &spec) {
+  const spec::DataParallel &replicas = spec.dataParallel;
+  return spec.shared.empty() && (!replicas.shard || replicas.shard->value == spec::Shard::Optimizer);
+}
+
+/// Takes a shared weight out of what the replicas of a rank exchange by themselves: of the tensor that is as large,
+/// else of the largest ones.
+void takeOut(schedule::ExchangedLayer &layer, schedule::Bytes bytes) {
+  layer.weights -= std::min(layer.weights, bytes);
+  if (const auto same = std::find(layer.tensors.begin(), layer.tensors.end(), bytes); same != layer.tensors.end()) {
+    layer.tensors.erase(same);
+    return;
+  }
+  while (bytes > 0 && !layer.tensors.empty()) {
+    const auto most = std::max_element(layer.tensors.begin(), layer.tensors.end());
+    const schedule::Bytes taken = std::min(*most, bytes);
+    bytes -= taken;
+    if ((*most -= taken) == 0)
+      layer.tensors.erase(most);
+  }
+}
+
+/// Ranks that share a weight sum its gradients with all replicas of each other.
+void takeOutShared(const schedule::Problem &problem, schedule::Replicas &replicas) {
+  for (const schedule::SharedWeight &weight : problem.shared) {
+    if (ranksOf(problem, weight).size() < 2)
+      continue;
+    int32_t first = 0;
+    for (size_t s = 0; s != replicas.layers.size(); first += int32_t(replicas.layers[s++].size()))
+      for (size_t l = 0; l != replicas.layers[s].size(); ++l)
+        if (std::find(weight.layers.begin(), weight.layers.end(), first + int32_t(l)) != weight.layers.end())
+          takeOut(replicas.layers[s][l], weight.gradients);
+  }
+  replicas.sharedTimes = sharedTimesOf(problem, replicas);
 }
 
 } // namespace
@@ -46,7 +79,7 @@ schedule::Replicas replicasOf(const spec::Spec &spec, const schedule::Problem &p
   schedule::Replicas made;
   made.degree = given.degree.value;
   made.times = timesOf(given);
-  made.mayShard = maySplitUpdates(given);
+  made.mayShard = maySplitUpdates(spec);
   made.sharesPort = given.sharesPort;
   made.round = given.round;
   if (spec.globalNorm.value)
@@ -64,6 +97,7 @@ schedule::Replicas replicasOf(const spec::Spec &spec, const schedule::Problem &p
                                 spec.gradients[s],
                                 spec.optimizerState[s]});
     }
+    takeOutShared(problem, made);
     return made;
   }
   const bool wholes = problem.backward == schedule::BackwardMode::Fused || problem.mixed;
@@ -84,6 +118,7 @@ schedule::Replicas replicasOf(const spec::Spec &spec, const schedule::Problem &p
                                    [](const schedule::ExchangedLayer &layer) { return layer.gradients() > 0; });
     (last == made.layers[s].rend() ? made.layers[s].back() : *last).update += problem.stages[s].optimizer - updates;
   }
+  takeOutShared(problem, made);
   return made;
 }
 
@@ -94,8 +129,7 @@ schedule::MayExchange mayOf(const spec::Spec &spec) {
 }
 
 bool mayShard(const spec::Spec &spec) {
-  return !schedule::findPolicy(spec.dataParallel.policy.value) && mayOf(spec).decoupled &&
-         maySplitUpdates(spec.dataParallel);
+  return !schedule::findPolicy(spec.dataParallel.policy.value) && mayOf(spec).decoupled && maySplitUpdates(spec);
 }
 
 spec::Spec ofOneReplica(spec::Spec spec) {

@@ -410,6 +410,21 @@ const std::vector<Key> &table() {
        .fallback = "0B",
        .perSample = true},
 
+      {.path = "shared",
+       .type = Type::Maps,
+       .description =
+           "Weights that several layers hold; ranks that have one between them sum its gradients once a step"},
+      {.path = "shared[].layers",
+       .type = Type::Integers,
+       .description = "The layers that hold it, two or more, from 0; without layers, its stages",
+       .required = true,
+       .most = kLayers - 1},
+      {.path = "shared[].gradients",
+       .type = Type::Size,
+       .description = "Bytes of its gradients, which each rank adds; part of those of each of its layers",
+       .required = true,
+       .least = 1},
+
       {.path = "memory", .description = "Memory of one rank"},
       {.path = "memory.limit",
        .type = Type::Size,

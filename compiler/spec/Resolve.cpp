@@ -207,6 +207,7 @@ void resolve(const Values &values, Mark root, Spec &spec, Errors &errors) {
       (!spec.backwardMode || spec.backwardMode->value == Backward::Split))
     spec.backward.reset();
   resolveJobs(lookup, spec);
+  resolveShared(lookup, spec);
   if (lookup.get("provider"))
     spec.provider = {readProvider(lookup, "provider"), lookup.markOf("provider")};
 }

@@ -19,6 +19,7 @@ void resolveDataParallel(const Lookup &lookup, Spec &spec);
 void resolveTensorParallel(const Lookup &lookup, Spec &spec);
 void resolveBurst(const Lookup &lookup, Spec &spec);
 void resolveJobs(const Lookup &lookup, Spec &spec);
+void resolveShared(const Lookup &lookup, Spec &spec);
 
 /// The free map at `path` as JSON; empty if there is none.
 std::string readProvider(const Lookup &lookup, const std::string &path);

@@ -134,6 +134,14 @@ struct Layers {
   }
 };
 
+/// A weight that several layers hold.
+struct SharedWeight {
+  std::vector<int32_t> layers; // ascending; without layers, stages
+  std::vector<Mark> marks;     // of each of them
+  int64_t gradients = 0;       // bytes
+  Mark mark;
+};
+
 /// Which stages run their forward again before the backward, in place of keeping what it makes.
 struct Recompute {
   bool all = false;     // of them
@@ -304,7 +312,8 @@ struct Spec {
   Marked<GroupSum> collective;      // of burst
   std::optional<Measured> measured; // absent: the network and the costs are as the spec has them
 
-  std::optional<Layers> layers; // in place of the costs and sizes of a stage that they add up to
+  std::optional<Layers> layers;     // in place of the costs and sizes of a stage that they add up to
+  std::vector<SharedWeight> shared; // in the order in which ranks sum their gradients
 
   PerStage boundary, activation, weightContext, backwardContext, gradients, staticBytes;
   PerStage optimizerState;                // part of staticBytes

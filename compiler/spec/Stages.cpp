@@ -235,7 +235,52 @@ void checkWork(const Spec &spec, Errors &errors) {
   }
 }
 
+/// Of a layer; without layers, of a stage.
+int64_t gradientsOf(const Spec &spec, int64_t layer) {
+  if (!spec.layers)
+    return spec.gradients[size_t(layer)];
+  for (const Layer &each : spec.layers->entries)
+    if ((layer -= each.count) < 0)
+      return each.gradients;
+  return 0;
+}
+
+/// Shared weights are of layers that there are. What replicas sum of a layer has them.
+void checkShared(const Spec &spec, Errors &errors) {
+  const int64_t count = spec.layers ? spec.layers->count() : spec.stages;
+  for (const SharedWeight &weight : spec.shared)
+    for (size_t i = 0; i != weight.layers.size(); ++i) {
+      const int32_t layer = weight.layers[i];
+      if (layer >= count)
+        errors.add(weight.marks[i],
+                   fmt::format("shared: expected {} from 0 to {}, found {}",
+                               spec.layers ? "layers" : "stages (there are no layers)", count - 1, layer));
+      else if (spec.dataParallel.degree.value > 1 && gradientsOf(spec, layer) < weight.gradients)
+        errors.add(
+            weight.marks[i],
+            fmt::format("shared: expected a layer with the {} bytes of gradients of the weight that it holds, found "
+                        "layer {} with {}",
+                        weight.gradients, layer, gradientsOf(spec, layer)));
+    }
+}
+
 } // namespace
+
+std::vector<int32_t> stagesOf(const Spec &spec, const SharedWeight &weight, int32_t stages) {
+  const std::vector<int64_t> cut = cutOf(spec, stages);
+  if (cut.empty())
+    return weight.layers;
+  std::vector<int32_t> found;
+  int64_t end = cut.front(); // of the layers of `stage`
+  int32_t stage = 0;
+  for (const int32_t layer : weight.layers) {
+    while (layer >= end && size_t(stage) + 1 < cut.size())
+      end += cut[size_t(++stage)];
+    if (found.empty() || found.back() != stage)
+      found.push_back(stage);
+  }
+  return found;
+}
 
 std::vector<int64_t> cutOf(const Spec &spec, int32_t stages) {
   if (!spec.layers)
@@ -283,6 +328,8 @@ void setStages(Spec &spec, int32_t stages, Errors &errors) {
     checkRecompute(spec, errors);
   if (!errors.any())
     checkState(spec, errors);
+  if (!errors.any())
+    checkShared(spec, errors);
 }
 
 bool setStages(Spec &spec, int32_t stages, std::vector<Diagnostic> &diagnostics) {

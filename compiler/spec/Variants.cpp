@@ -121,8 +121,8 @@ void SharedByVariants::add(Values values, const std::optional<Marked<int32_t>> &
     return;
   }
   for (const char *path : {"pipeline.ranks", "pipeline.stages_per_rank", "pipeline.placement", "pipeline.cut", "layers",
-                           "tensor_parallel.shards", "tensor_parallel.sequence", "jobs.slow_down", "jobs.collectives",
-                           "jobs.work", "provider"})
+                           "shared", "tensor_parallel.shards", "tensor_parallel.sequence", "jobs.slow_down",
+                           "jobs.collectives", "jobs.work", "provider"})
     same(path, values);
   if (firstSize && microbatchSize && firstSize->value != microbatchSize->value) {
     sampled(first, microbatchSize->mark);

@@ -97,9 +97,11 @@ std::vector<std::string> torchNotes(const plan::Variant &variant, OrderFormat fo
                                 "(torch.utils.checkpoint), so that their backward does it: {}",
                                 fmt::join(again, ", ")));
   if (has(variant, plan::Kind::Optimizer))
-    notes.push_back(has(variant, plan::Kind::AllReduce)
-                        ? "the optimizer's step and the norm of all gradients before it are the caller's, after step()"
-                        : "the optimizer's step is the caller's, after step()");
+    notes.push_back(
+        has(variant, plan::Kind::AllReduce)
+            ? "the optimizer's step and the norm of all gradients, or the sums of shared weights, before it are "
+              "the caller's, after step()"
+            : "the optimizer's step is the caller's, after step()");
   if (fillsWeights(variant))
     notes.push_back("weights: fill: W stand where the predicted run has them");
   return notes;

@@ -17,7 +17,8 @@ def Pipe_Payload : I32EnumAttr<"Payload", "what a transfer carries: an activatio
 def Pipe_Shared : I32EnumAttr<"Shared", "what a collective sums or gathers", [
   I32EnumAttrCase<"Norm", 3, "norm">,
   I32EnumAttrCase<"Gradients", 4, "gradients">,
-  I32EnumAttrCase<"Weights", 5, "weights">
+  I32EnumAttrCase<"Weights", 5, "weights">,
+  I32EnumAttrCase<"Shared", 6, "shared">
 ]> {
   let cppNamespace = "::pipec::pipe";
 }
@@ -123,7 +124,8 @@ def Pipe_ProblemAttr : AttrDef<Pipe_Dialect, "Problem"> {
     With `weights = fill` the weight backwards run on a queue of their own, whenever the next instruction of the compute
     queue has to wait. With `copies = 2` the placement lists two copies of the stages, one after the other. Each copy is a
     pipeline by itself with its own microbatches. The ranks that hold the copies of a stage sum its `gradients` before the
-    optimizer.
+    optimizer. So do the ranks that hold a weight of `shared`, as soon as each has done the last backward of its stages that
+    hold it; the optimizer steps of these stages wait for the sum.
   }];
   let parameters = (ins
     AttrParameter<"::mlir::DenseI32ArrayAttr", "the rank of each stage">:$placement,
@@ -145,7 +147,8 @@ def Pipe_ProblemAttr : AttrDef<Pipe_Dialect, "Problem"> {
     Pipe_List<"by rank, bytes of workspace; none: 0">:$workspace,
     Pipe_List<"by rank, the bytes it may hold; none: no limit">:$memory_limit,
     Pipe_OptionalInt<"int64_t", "picoseconds of the all-reduce of a gradient norm, which starts when all ranks have done "
-                     "their last backward and for which all optimizers wait; none: there is none">:$global_norm);
+                     "their last backward and for which all optimizers wait; none: there is none">:$global_norm,
+    OptionalParameter<"::mlir::ArrayAttr", "weights that several layers hold, in the order in which ranks sum their gradients">:$shared);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
@@ -154,6 +157,19 @@ def Pipe_ProblemAttr : AttrDef<Pipe_Dialect, "Problem"> {
     int32_t before(int32_t stage) const;
     int32_t after(int32_t stage) const;
   }];
+}
+
+def Pipe_SharedWeightAttr : AttrDef<Pipe_Dialect, "SharedWeight"> {
+  let mnemonic = "shared_weight";
+  let summary = "a weight that several layers hold: those of the model, the stages that have them, and its gradients' bytes";
+  let description = [{
+    Example: `#pipe.shared_weight<layers = [0, 49], stages = [0, 3], gradients = 154000000>`
+  }];
+  let parameters = (ins AttrParameter<"::mlir::DenseI32ArrayAttr", "of the model; two or more, ascending">:$layers,
+                        AttrParameter<"::mlir::DenseI32ArrayAttr", "that have them; ascending">:$stages,
+                        AttrParameter<"int64_t", "bytes">:$gradients);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
 }
 
 def Pipe_LayersAttr : AttrDef<Pipe_Dialect, "Layers"> {

@@ -491,7 +491,8 @@ static LogicalResult verifyMembers(Operation *op, ArrayRef<int32_t> ranks) {
 /// times replicas, can be counted.
 template <typename CollectiveOp> static LogicalResult verifyReplicas(CollectiveOp op) {
   const bool ofReplicas = op.getReplicas().has_value();
-  const bool ofLayers = ofReplicas || (op.getRanks() && op.getOf() == Shared::Gradients && op.getStage());
+  const bool ofLayers =
+      ofReplicas || op.getOf() == Shared::Shared || (op.getRanks() && op.getOf() == Shared::Gradients && op.getStage());
   if (op.getStage().has_value() != ofLayers || bool(op.getLayers()) != ofLayers ||
       op.getBegin().has_value() != ofLayers)
     return op.emitOpError(
@@ -520,6 +521,8 @@ template <typename CollectiveOp> static LogicalResult verifyShared(CollectiveOp 
     return op.emitOpError("expected a sum of gradients or of a norm, found one of weights");
   if (!mayBeAll && (op.getOf() == Shared::Norm || op.getRanks() || !op.getReplicas()))
     return op.emitOpError("expected gradients or weights of 'replicas'");
+  if (op.getOf() == Shared::Shared && (!mayBeAll || !op.getRanks() || op.getReplicas()))
+    return op.emitOpError("expected an all-reduce over ranks, found another of a shared weight");
   if (mayBeAll && op.getOf() == Shared::Gradients && op.getRanks().has_value() == op.getReplicas().has_value())
     return op.emitOpError("expected the ranks that gradients are summed over, or the replicas");
   return success();

@@ -367,11 +367,17 @@ def Pipe_AllReduceOp : Pipe_CollectiveOp<"all_reduce", "AllReduce"> {
     a byte in it. It takes the token of the pass that makes the last of these gradients. So do those of a stage that several
     ranks have, each with its own samples: they are `over` these ranks, and say stage, layers and bytes.
 
+    Those of `shared` sum the gradients of a weight that layers of several ranks hold, `over` these ranks. `layers` then says
+    which of the pipeline's shared weights, `bytes` where it lies in all of them, laid end to end, and `stage` the first of
+    the rank that has it. It takes the tokens of the last passes of the rank's stages that hold it.
+
     Example:
     ```mlir
     %1 = pipe.all_reduce gradients over [0, 3](%0 : !pipe.token) bytes 4096 cost 120000000 : !pipe.token
     %2 = pipe.all_reduce norm(%1 : !pipe.token) bytes 8 cost 120000000 : !pipe.token
     %3 = pipe.all_reduce gradients(%0 : !pipe.token) replicas 8 stage 1 layers 2 to 4 bytes 4096 to 8192 cost 120000000
+        : !pipe.token
+    %4 = pipe.all_reduce shared over [0, 3](%0 : !pipe.token) stage 0 layers 0 to 1 bytes 0 to 4096 cost 120000000
         : !pipe.token
     ```
   }];

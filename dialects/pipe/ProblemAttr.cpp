@@ -140,12 +140,47 @@ static LogicalResult verifyNorm(EmitError emitError, std::optional<int64_t> time
   return success();
 }
 
+static bool ascends(ArrayRef<int32_t> numbers) {
+  for (size_t i = 0; i != numbers.size(); ++i)
+    if (numbers[i] < (i == 0 ? 0 : numbers[i - 1] + 1))
+      return false;
+  return true;
+}
+
+LogicalResult SharedWeightAttr::verify(EmitError emitError, DenseI32ArrayAttr layers, DenseI32ArrayAttr stages,
+                                       int64_t gradients) {
+  if (!layers || layers.size() < 2 || !ascends(layers))
+    return emitError() << "expected two or more 'layers', ascending";
+  if (!stages || stages.empty() || !ascends(stages))
+    return emitError() << "expected one or more 'stages', ascending";
+  if (gradients < 1 || gradients > limits::kBytes)
+    return emitError() << "expected 'gradients' between 1 and " << limits::kBytes << " bytes, found " << gradients;
+  return success();
+}
+
+static LogicalResult verifyShared(EmitError emitError, ArrayAttr shared, int32_t copies, int32_t stages) {
+  __int128 bytes = 0;
+  for (Attribute each : shared ? shared.getValue() : ArrayRef<Attribute>()) {
+    const auto weight = dyn_cast<SharedWeightAttr>(each);
+    if (!weight)
+      return emitError() << "expected each of 'shared' to be a '#pipe.shared_weight', found " << each;
+    if (weight.getStages().asArrayRef().back() >= stages)
+      return emitError() << "expected shared weights of stages 0 to " << stages - 1 << ", found "
+                         << weight.getStages().asArrayRef().back();
+    if ((bytes += weight.getGradients()) > limits::kBytes)
+      return emitError() << "expected at most " << limits::kBytes << " bytes of all shared weights";
+  }
+  if (shared && copies != 1)
+    return emitError() << "has shared weights and two copies of its stages, which are not supported yet";
+  return success();
+}
+
 LogicalResult ProblemAttr::verify(EmitError emitError, DenseI32ArrayAttr placement, int32_t microbatches,
                                   int32_t copies, int32_t slices, std::optional<int32_t> backwardGroup, Communicator,
                                   Weights, RingSizes, LinkAttr link, ArrayAttr links, DenseI64ArrayAttr optimizer,
                                   DenseI64ArrayAttr gradients, DenseI64ArrayAttr whole, DenseI64ArrayAttr overlapped,
                                   DenseI64ArrayAttr staticBytes, DenseI64ArrayAttr workspace,
-                                  DenseI64ArrayAttr memoryLimit, std::optional<int64_t> globalNorm) {
+                                  DenseI64ArrayAttr memoryLimit, std::optional<int64_t> globalNorm, ArrayAttr shared) {
   const size_t stages = size_t(placement.size());
   if (failed(verifyPlacement(emitError, placement)) || failed(verifyCopies(emitError, stages, copies)) ||
       failed(verifyCount(emitError, "microbatches", microbatches)) ||
@@ -161,5 +196,6 @@ LogicalResult ProblemAttr::verify(EmitError emitError, DenseI32ArrayAttr placeme
                  succeeded(verifyList(emitError, "static_bytes", staticBytes, size_t(ranks), 0, limits::kBytes)) &&
                  succeeded(verifyList(emitError, "workspace", workspace, size_t(ranks), 0, limits::kBytes)) &&
                  succeeded(verifyList(emitError, "memory_limit", memoryLimit, size_t(ranks), 1, limits::kBytes)) &&
-                 succeeded(verifyNorm(emitError, globalNorm)));
+                 succeeded(verifyNorm(emitError, globalNorm)) &&
+                 succeeded(verifyShared(emitError, shared, copies, int32_t(stages))));
 }

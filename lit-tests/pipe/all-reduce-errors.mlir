@@ -52,3 +52,10 @@ pipe.program @p rank 1 communicator per_edge enter {} step {
   // expected-error @below {{expected a norm over all ranks}}
   %0 = pipe.all_reduce norm over [0, 1] bytes 8 cost 1 : !pipe.token
 } leave {}
+
+// -----
+
+pipe.program @p rank 1 communicator per_edge enter {} step {
+  // expected-error @below {{expected an all-reduce over ranks, found another of a shared weight}}
+  %0 = pipe.all_reduce shared stage 1 layers 0 to 1 bytes 0 to 8 cost 1 : !pipe.token
+} leave {}

@@ -218,3 +218,24 @@ pipe.pipeline @p problem <placement = [0], microbatches = 1> {
     pipe.optimizer_step stage 0 cost 1
   }
 }
+
+// -----
+
+// expected-error @below {{expected shared weights of stages 0 to 1, found 2}}
+pipe.pipeline @p problem <placement = [0, 1], microbatches = 2, shared = [#pipe.shared_weight<layers = [0, 2], stages = [0, 2], gradients = 8>]> {
+  pipe.block {}
+}
+
+// -----
+
+// expected-error @below {{expected at most 1152921504606846976 bytes of all shared weights}}
+pipe.pipeline @p problem <placement = [0, 1], microbatches = 2, shared = [#pipe.shared_weight<layers = [0, 1], stages = [0, 1], gradients = 1152921504606846976>, #pipe.shared_weight<layers = [0, 1], stages = [0, 1], gradients = 1>]> {
+  pipe.block {}
+}
+
+// -----
+
+// expected-error @below {{has shared weights and two copies of its stages, which are not supported yet}}
+pipe.pipeline @p problem <placement = [0, 1, 1, 0], microbatches = 2, copies = 2, shared = [#pipe.shared_weight<layers = [0, 1], stages = [0, 1], gradients = 8>]> {
+  pipe.block {}
+}

@@ -105,3 +105,18 @@ module attributes {a = #pipe.link<0 latency 3>} {}
 
 // expected-error @below {{expected 'latency'}}
 module attributes {a = #pipe.link<0 to 1 bandwidth 3>} {}
+
+// -----
+
+// expected-error @below {{expected two or more 'layers', ascending}}
+#weight = #pipe.shared_weight<layers = [0], stages = [0], gradients = 8>
+
+// -----
+
+// expected-error @below {{expected one or more 'stages', ascending}}
+#weight = #pipe.shared_weight<layers = [0, 1], stages = [1, 0], gradients = 8>
+
+// -----
+
+// expected-error @below {{expected 'gradients' between 1 and 1152921504606846976 bytes, found 0}}
+#weight = #pipe.shared_weight<layers = [0, 1], stages = [0, 1], gradients = 0>

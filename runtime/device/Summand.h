@@ -1,7 +1,7 @@
 // What a process brings to a collective and takes from it. To an all-reduce one number, for clipping by the norm of all
 // gradients. In the all-reduce of gradients (label.operation->of), over a group of ranks with copies of the same
-// stages, this number stands for the gradients themselves. To a collective of layers, between replicas, the memory in
-// which the stage keeps their gradients and weights.
+// stages, this number stands for the gradients themselves. To a collective of layers, between replicas, or of a
+// shared weight, between ranks that hold it, the memory in which the stage keeps their gradients and weights.
 #pragma once
 
 #include "runtime/device/Device.h"
@@ -29,7 +29,8 @@ public:
   /// Reads the sum of what all ranks said, the square of the norm of all gradients.
   virtual void setGlobalNorm(QueueId queue, const Label &label, Slot number, const Then &then) = 0;
 
-  /// The layers of a stage, where replicas sum or gather them; they stay where they are. From any thread.
+  /// The layers of a stage, where replicas sum or gather them; of plan::kSharedWeights the plan's shared weights, of
+  /// which those that this rank sums with others have elements. They stay where they are. From any thread.
   virtual std::span<const LayerMemory> layersOf(int32_t stage) const {
     (void)stage;
     return {};

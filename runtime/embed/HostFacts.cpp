@@ -62,6 +62,17 @@ Json stagesOf(const plan::Plan &plan, int32_t rank) {
   return all;
 }
 
+/// The weights that several layers hold, and the ranks that have them; where these are several, they sum.
+Json sharedOf(const plan::Variant &variant) {
+  Json all = Json::array();
+  for (const plan::SharedWeight &weight : variant.shared)
+    all.push_back({{"layers", weight.layers},
+                   {"stages", weight.stages},
+                   {"ranks", plan::ranksOf(variant, weight)},
+                   {"gradients", weight.gradients}});
+  return all;
+}
+
 Status variantFacts(const plan::Variant &variant, Json &facts) {
   simulate::Result result;
   Status status = simulate::simulate(variant, {}, result);
@@ -106,6 +117,7 @@ Status readFacts(const std::string &path, std::string &json) {
              {"stage_count", first.stages},
              {"microbatches", first.microbatches},
              {"cut", first.cut},
+             {"shared", sharedOf(first)},
              {"stages", Json::array()},
              {"updates", any(first, [](const plan::Operation &op) { return plan::does(op.kind, plan::kUpdate); })},
              {"split", std::ranges::any_of(plan.variants,

@@ -234,7 +234,8 @@ Status HostRun::takeLayers(const PipecRunSetup &given) {
           fmt::format("layers: the size of number {} is {}, expected {}", i, layer.size, sizeof layer));
     at += layer.size;
     const auto found = table.all().find(layer.stage);
-    if (found == table.all().end() || layer.layer < 0 || size_t(layer.layer) >= found->second.size())
+    if (found == table.all().end() || layer.layer < 0 || size_t(layer.layer) >= found->second.size() ||
+        (layer.stage == plan::kSharedWeights && !runtime::isSummed(found->second[size_t(layer.layer)])))
       return Status::usage(fmt::format("layers: {} has no stage {} with a layer {} whose gradients are summed",
                                        plan::nameOf(place), layer.stage, layer.layer));
     const PipecLayer memory{sizeof memory, layer.type, layer.gradients, layer.weights, layer.elements};
@@ -243,7 +244,10 @@ Status HostRun::takeLayers(const PipecRunSetup &given) {
   }
   for (const auto &[stage, layers] : table.all())
     for (size_t l = 0; l < layers.size(); ++l)
-      if (!layers[l].gradients && layers[l].planned.gradients > 0)
+      if (stage == plan::kSharedWeights && !layers[l].gradients && runtime::isSummed(layers[l]))
+        return Status::usage(fmt::format("layers: shared weight {} is missing (stage {}): ranks sum its gradients", l,
+                                         plan::kSharedWeights));
+      else if (stage != plan::kSharedWeights && !layers[l].gradients && layers[l].planned.gradients > 0)
         return Status::usage(
             fmt::format("layers: stage {} layer {} is missing: its replicas sum its gradients", stage, l));
   setup.options.hosting.layers = std::move(table);

@@ -65,13 +65,14 @@ typedef struct PipecRunError {
   char message[4096];
 } PipecRunError;
 
-/* Where the host keeps a layer of which there are replicas: they add up gradients, and gather weights, in place. With
- * the device "cuda" it is memory of the GPU, where all that instructions have put on their streams counts. */
+/* Where the host keeps a layer of which there are replicas, or a weight that several ranks share: they add up
+ * gradients, and gather weights, in place. With the device "cuda" it is memory of the GPU, where all that instructions
+ * have put on their streams counts. */
 typedef struct PipecRunLayer {
   uint32_t size;
   int32_t type;     /* 1: float, 2: double */
-  int32_t stage;    /* of the plan */
-  int32_t layer;    /* of the stage, from 0 */
+  int32_t stage;    /* of the plan; -1: a weight that several ranks share */
+  int32_t layer;    /* of the stage, from 0; of a shared weight its number in `shared` of pipec_run_facts */
   void *gradients;  /* so many elements, one behind the other; until pipec_run_close */
   void *weights;    /* likewise */
   int64_t elements; /* of each of the two */
@@ -95,7 +96,7 @@ typedef struct PipecRunSetup {
   const char *secret;     /* of the job; NULL: PIPEC_SECRET's value; "": none, whoever reaches the port may join */
   int32_t overwrite;      /* 1: a checkpoint that is there is removed */
   int32_t layer_count;
-  const PipecRunLayer *layers; /* of all replicated layers of this rank's stages; one behind the other, by their size */
+  const PipecRunLayer *layers; /* of all that this rank sums with others; one behind the other, by their size */
   const char *refused;         /* why this rank cannot run after all, which the others are to hear; NULL: it can */
   const char *host;            /* name or address of process 0's machine; NULL: what follows is as the launcher says */
   int32_t port;                /* the first port of process 0 to try */
@@ -160,13 +161,14 @@ typedef struct PipecRunResult {
 /* PIPEC_RUN_VERSION of the library. */
 PIPEC_RUN_EXPORT uint32_t pipec_run_version(void);
 
-/* What a host has to know of a plan, as JSON: {ranks, degree, shards, stage_count, microbatches, cut, stages: [of
- * each rank [{stage, first_layer, layers, input_bytes, output_bytes, gradients: [bytes of each replicated layer],
- * sharded: [of each, whether replicas update shares of it]}]], split (whether there are B and W), updates (OPTIMIZER),
- * parts (whether passes come in parts), shards_updates (whether any layer is sharded), overlaps (whether updates go on
- * beside the next step), global_norm, variants: [{name, schedule, microbatches, span_ms, step_ms, bubble_rate,
- * peak_bytes and peak_activation_bytes: of each rank}], refused: why a host cannot run it, or null}. Valid until the
- * thread's next call of it. */
+/* What a host has to know of a plan, as JSON: {ranks, degree, shards, stage_count, microbatches, cut, shared:
+ * [{layers, stages, ranks, gradients}] (weights that several layers hold; several ranks sum), stages: [of each rank
+ * [{stage, first_layer, layers, input_bytes, output_bytes, gradients: [bytes of each replicated layer], sharded: [of
+ * each, whether replicas update shares of it]}]], split (whether there are B and W), updates (OPTIMIZER), parts
+ * (whether passes come in parts), shards_updates (whether any layer is sharded), overlaps (whether updates go on beside
+ * the next step), global_norm, variants: [{name, schedule, microbatches, span_ms, step_ms, bubble_rate, peak_bytes and
+ * peak_activation_bytes: of each rank}], refused: why a host cannot run it, or null}. Valid until the thread's next
+ * call of it. */
 PIPEC_RUN_EXPORT int pipec_run_facts(const char *plan, const char **json, PipecRunError *error);
 
 /* Begins to meet the others; what goes wrong later the next call says. So it does of what this rank alone may have

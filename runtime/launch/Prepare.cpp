@@ -49,6 +49,11 @@ static Status comparePlacement(const plan::Plan &plan, const plan::Plan &running
   if (plan.variants.front().layers != running.variants.front().layers)
     return Status::check("the plan's layers have other gradients, weights or shards than those of the one that runs: "
                          "weights do not move");
+  if (const plan::Variant &own = plan.variants.front(), &held = running.variants.front();
+      own.shared != held.shared || (!own.shared.empty() && own.cut != held.cut))
+    return Status::check(
+        "the plan has other shared weights than the one that runs, or other stages hold them: weights do "
+        "not move");
   if (plan.variants.front().copies != running.variants.front().copies)
     return Status::check(fmt::format("the plan has {} of each stage, the one that runs {}: weights do not move",
                                      plan.variants.front().copies == 1 ? "one copy" : "two copies",

@@ -46,7 +46,7 @@ bool areEvents(const std::vector<int64_t> &packed) {
   bool right = packed.size() % kPacked == 0;
   for (size_t i = 0; right && i != packed.size(); i += kPacked)
     right = packed[i + 1] >= 0 && packed[i + 1] < plan::kKinds && packed[i + 2] >= 0 &&
-            packed[i + 2] <= int64_t(plan::Payload::Weights);
+            packed[i + 2] <= int64_t(plan::Payload::Shared);
   return right;
 }
 

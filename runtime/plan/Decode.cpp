@@ -157,6 +157,16 @@ private:
       out.stageGroups.assign(in.stage_groups()->begin(), in.stage_groups()->end());
     if (in.boundaries() && take(uint64_t(in.boundaries()->size()) * 8))
       out.boundaries.assign(in.boundaries()->begin(), in.boundaries()->end());
+    tables(
+        in.shared(), out.shared,
+        [this](const file::SharedWeight &w, SharedWeight &to) {
+          if (w.layers() && take(uint64_t(w.layers()->size()) * 4))
+            to.layers.assign(w.layers()->begin(), w.layers()->end());
+          if (w.stages() && take(uint64_t(w.stages()->size()) * 4))
+            to.stages.assign(w.stages()->begin(), w.stages()->end());
+          to.gradients = w.gradients();
+        },
+        16);
     if (const file::Certificate *c = in.certificate(); c && aligned(c, alignof(file::Certificate)))
       out.certificate = {c->makespan(),
                          c->span(),

@@ -31,11 +31,13 @@ std::string stageText(const Operation &o) {
   return text;
 }
 
-/// "all_reduce gradients stage 1 layer 0 bytes 0 to 1023 group 2"
+/// "all_reduce gradients stage 1 layer 0 bytes 0 to 1023 group 2", "all_reduce shared weight 0 stage 3 group 0"
 std::string collectiveText(const Operation &o) {
   std::string text = name(o.kind);
   if (o.of != Payload::None)
     text += fmt::format(" {}", name(o.of));
+  if (isOfShared(o))
+    return text + fmt::format(" weight {} stage {} group {}", o.firstLayer, o.stage, o.group);
   if (o.layers != 0 || o.kind == Kind::Reshard)
     text += stageText(o);
   if (o.layers != 0 && o.kind == Kind::AllReduce) // which may have a part of them
@@ -140,6 +142,9 @@ public:
            : layer.weights == layer.gradients ? ", sharded"
                                               : fmt::format(", sharded, {} of weights", bytesText(layer.weights)));
     }
+    for (size_t w = 0; w != v.shared.size(); ++w)
+      line(1, "shared weight {} of layers {}: {} of gradients", w, fmt::join(v.shared[w].layers, " "),
+           bytesText(v.shared[w].gradients));
     portions(v);
     jobs(v);
   }
@@ -214,12 +219,14 @@ private:
 /// Who a communicator's queue talks to, and how.
 struct Traffic {
   int32_t peer = -1, group = -1;
-  bool several = false, sends = false, receives = false, reduces = false, ofReplicas = false, ofStages = false;
+  bool several = false, sends = false, receives = false, reduces = false, ofReplicas = false, ofStages = false,
+       ofShared = false;
 
   void add(const Operation &o) {
     if (!isTransfer(o.kind)) {
       reduces = true;
-      ofReplicas |= isOfLayers(o);
+      ofReplicas |= isOfLayers(o) && !isOfShared(o);
+      ofShared |= isOfShared(o);
       ofStages |= o.kind == Kind::Reshard;
       group = o.group;
       return;
@@ -233,6 +240,8 @@ struct Traffic {
       return "collectives of stages";
     if (ofReplicas && peer == -1)
       return "collectives of replicas";
+    if (ofShared && peer == -1)
+      return "sums of shared weights";
     if (reduces && peer == -1)
       return group == -1 ? "collectives" : fmt::format("collectives of group {}", group);
     if (several || peer == -1 || reduces)

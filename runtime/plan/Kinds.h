@@ -92,8 +92,9 @@ enum class Payload : uint8_t {
   Norm = 3,      // a number: the square of the norm of all gradients
   Gradients = 4, // of weights
   Weights = 5,   // of layers whose updates are sharded
+  Shared = 6,    // gradients of a weight that layers of several ranks have in common
 };
-/// "F", "B", "norm", "gradients", "weights"; "?" for None and for unknown values.
+/// "F", "B", "norm", "gradients", "weights", "shared"; "?" for None and for unknown values.
 constexpr const char *name(Payload of) {
   switch (of) {
   case Payload::Forward:
@@ -106,6 +107,8 @@ constexpr const char *name(Payload of) {
     return "gradients";
   case Payload::Weights:
     return "weights";
+  case Payload::Shared:
+    return "shared";
   case Payload::None:
     break;
   }

@@ -33,4 +33,25 @@ inline Layers layersOf(const Variant &variant, int32_t stage) {
 /// Of the whole model; 0: unknown.
 inline int32_t layersOf(const Variant &variant) { return layersBefore(variant, int32_t(variant.cut.size())); }
 
+/// The ranks that hold a shared weight; ascending. They sum its gradients where they are several.
+inline std::vector<int32_t> ranksOf(const Variant &variant, const SharedWeight &weight) {
+  std::vector<int32_t> ranks;
+  for (const Program &program : variant.programs)
+    if (std::any_of(weight.stages.begin(), weight.stages.end(), [&](int32_t stage) {
+          return std::binary_search(program.stages.begin(), program.stages.end(), stage);
+        }))
+      ranks.push_back(program.rank);
+  return ranks;
+}
+
+/// Whether an operation of a stage, or of some of its layers, is about a layer that holds the weight.
+inline bool isAbout(const Variant &variant, const Operation &operation, const SharedWeight &weight) {
+  if (operation.layers == 0)
+    return std::binary_search(weight.stages.begin(), weight.stages.end(), operation.stage);
+  const auto before = int32_t(std::count_if(variant.layers.begin(), variant.layers.end(),
+                                            [&](const Layer &layer) { return layer.stage < operation.stage; }));
+  const Layers about{before + operation.firstLayer, operation.layers};
+  return std::any_of(weight.layers.begin(), weight.layers.end(), [&](int32_t layer) { return about.has(layer); });
+}
+
 } // namespace pipec::plan

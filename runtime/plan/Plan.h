@@ -31,18 +31,29 @@ struct Operation {
   Bytes context = 0;    // of kContexts
   int32_t group = -1;   // who takes part, an index into Plan::groups: of collectives; -1: all processes. Of others: of
                         // the sums between the shards of a rank; -1: they have none
-  int32_t firstLayer = 0; // of the stage, where the operation is about some of its layers alone
+  int32_t firstLayer = 0; // of the stage, where the operation is about some of its layers alone; of a sum of a shared
+                          // weight: which, an index into Variant::shared
   int32_t layers = 0;     // how many; 0: all of the stage's (of a collective: of all stages of the rank)
   Bytes begin = 0;        // collectives of layers: the bytes of the stage's gradients (weights), its layers laid end to
-  Bytes end = 0;          // end, that they carry
+  Bytes end = 0;          // end, that they carry; of a shared weight: those of all of Variant::shared, laid end to end
   bool operator==(const Operation &) const = default;
 };
 
 /// Whether it is a pass or an update with sums between the shards of its rank.
 inline bool meets(const Operation &operation) { return !isCollective(operation.kind) && operation.group != -1; }
 
-/// Whether a collective is of the gradients or weights of some layers, between the replicas of a rank.
+/// Whether a collective is of the gradients or weights of some layers, between the replicas of a rank, or of the
+/// gradients of a weight that layers of several ranks have in common.
 inline bool isOfLayers(const Operation &operation) { return isCollective(operation.kind) && operation.layers > 0; }
+/// Whether it is the latter.
+inline bool isOfShared(const Operation &operation) {
+  return isCollective(operation.kind) && operation.of == Payload::Shared;
+}
+
+/// The stage in whose gradients (weights) the bytes of a collective of layers lie; kSharedWeights: in those of
+/// Variant::shared.
+inline constexpr int32_t kSharedWeights = -1;
+inline int32_t ownerOf(const Operation &operation) { return isOfShared(operation) ? kSharedWeights : operation.stage; }
 
 /// Whether it is one of the collectives that a rank starts in one order, whatever their groups: all but a norm, and
 /// sums of copies' gradients.
@@ -210,6 +221,15 @@ struct Layer {
   bool operator==(const Layer &) const = default;
 };
 
+/// A weight that several layers hold. Each rank that has any of them keeps one copy of it. Where these are several
+/// ranks, they sum its gradients once a step.
+struct SharedWeight {
+  std::vector<int32_t> layers; // of the model (where the plan has no cut, a stage is one layer); two or more, ascending
+  std::vector<int32_t> stages; // that have these layers; one or more, ascending
+  Bytes gradients = 0;         // what each rank adds
+  bool operator==(const SharedWeight &) const = default;
+};
+
 /// What an operation takes and holds on one of the shards of its rank. An operation with sums is its own time before
 /// the first of them, then `cost` (Operation) once all shards of the rank have come so far, and its own time behind the
 /// last. `cost` is that of the sums and the longest `between` of all shards, exact where one shard is the slowest
@@ -294,6 +314,7 @@ struct Variant {
   /// Likewise, of each stage: the bytes of a sample that it hands on to the next, and takes back; of the last 0. Empty
   /// too where a plan before 1.10 does not say.
   std::vector<Bytes> boundaries;
+  std::vector<SharedWeight> shared; // in the order in which ranks sum them; the same in all variants
   bool operator==(const Variant &) const = default;
 
   /// Of each rank: how many processes share its matrices.

@@ -102,6 +102,11 @@ Offset<file::Portion> writePortion(FlatBufferBuilder &builder, const Portion &po
                              portion.units, owned, worked, portion.kept);
 }
 
+Offset<file::SharedWeight> writeSharedWeight(FlatBufferBuilder &builder, const SharedWeight &weight) {
+  const auto layers = builder.CreateVector(weight.layers), stages = builder.CreateVector(weight.stages);
+  return file::CreateSharedWeight(builder, layers, stages, weight.gradients);
+}
+
 /// A vector of tables; absent where there are none.
 template <typename Table, typename Ours>
 Offset<flatbuffers::Vector<Offset<Table>>> writeTables(FlatBufferBuilder &builder, const std::vector<Ours> &rows,
@@ -135,6 +140,7 @@ Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &va
                                                        : builder.CreateVector(variant.stageGroups);
   const auto boundaries = variant.boundaries.empty() ? flatbuffers::Offset<flatbuffers::Vector<int64_t>>()
                                                      : builder.CreateVector(variant.boundaries);
+  const auto shared = writeTables<file::SharedWeight>(builder, variant.shared, writeSharedWeight);
   file::VariantBuilder out(builder);
   out.add_stages(variant.stages);
   out.add_microbatches(variant.microbatches);
@@ -158,6 +164,7 @@ Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &va
   out.add_batch(variant.batch);
   out.add_stage_groups(stageGroups);
   out.add_boundaries(boundaries);
+  out.add_shared(shared);
   return out.Finish();
 }
 
@@ -203,6 +210,8 @@ uint16_t minorOf(const Plan &plan) {
       minor = std::max(minor, kWithStageGroups);
     if (!variant.boundaries.empty())
       minor = std::max(minor, kWithBoundaries);
+    if (!variant.shared.empty())
+      minor = std::max(minor, kWithSharedWeights);
     for (const Program &program : variant.programs)
       for (const Operation &operation : program.operations)
         minor = std::max({minor, uint16_t(rowOf(operation.kind).since),
@@ -224,6 +233,8 @@ uint64_t sizeEstimate(const Plan &plan) {
              (variant.cut.size() + variant.stageGroups.size()) * sizeof(int32_t) +
              variant.boundaries.size() * sizeof(int64_t) + variant.layers.size() * sizeof(file::Layer) +
              variant.balance.size();
+    for (const SharedWeight &weight : variant.shared)
+      bytes += kTable + (weight.layers.size() + weight.stages.size()) * sizeof(int32_t);
     for (const Own &own : variant.own)
       bytes += kTable + own.operations.size() * sizeof(file::OwnCost);
     for (const Job &job : variant.jobs)

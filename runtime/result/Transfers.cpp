@@ -1,6 +1,7 @@
 #include "runtime/result/Transfers.h"
 
 #include "runtime/device/Layout.h"
+#include "runtime/plan/Layers.h"
 #include "runtime/transport/nccl/Communicators.h"
 
 #include <algorithm>
@@ -114,6 +115,11 @@ Status checkTransfers(const plan::Plan &plan, const RunOptions &options) {
     return Status::usage(
         "--transport=ipc has no collectives between replicas yet; use --transport=nccl, with a GPU for "
         "each process");
+  for (const plan::SharedWeight &weight : plan.variants.front().shared)
+    if (!isNccl(options) && plan::ranksOf(plan.variants.front(), weight).size() > 1)
+      return Status::usage(
+          "--transport=ipc has no sums of weights that ranks share yet; use --transport=nccl, with a GPU "
+          "for each process");
   Status status = isNccl(options) ? checkLaunchOrder(plan) : Status();
   return status.ok() ? checkConnections(plan, options) : status;
 }

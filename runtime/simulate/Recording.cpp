@@ -249,7 +249,7 @@ Cause Recording::causeOf(const Occurrence &of) const {
     considerLaunch(best, place, own.start);
     considerLaunch(best, peer, own.start);
     considerPorts(best, place, own.start);
-  } else if (plan::isOfLayers(*own.operation)) {
+  } else if (plan::isOfLayers(*own.operation) && !plan::isOfShared(*own.operation)) {
     considerPorts(best, place, own.start); // replicas are alike: the others come to it as this one does
   } else if (plan::isCollective(own.operation->kind)) {
     for (const auto &[member, q, index] : collectives.at(own.operation->group))

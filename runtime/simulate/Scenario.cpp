@@ -83,7 +83,7 @@ Scenario::Passage Scenario::transfer(int32_t from, int32_t to, const plan::Opera
 }
 
 Time Scenario::exchangeEnd(const plan::Operation &operation, Time start) const {
-  if (!replicas)
+  if (!replicas || plan::isOfShared(operation))
     return start + operation.cost;
   const int32_t half = degree - 1, hops = operation.kind == plan::Kind::AllReduce ? 2 * half : half;
   const Bytes share = (operation.bytes + degree - 1) / degree;

@@ -187,7 +187,7 @@ Status span(const plan::Variant &variant, Time &span, Result &result, const Opti
 
 Status exposed(const plan::Variant &variant, Time &time) {
   time = 0;
-  if (variant.layers.empty())
+  if (variant.layers.empty() && variant.shared.empty())
     return {};
   plan::Variant instant = variant;
   for (plan::Program &program : instant.programs)

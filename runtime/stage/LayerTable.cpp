@@ -13,10 +13,30 @@ LayerTable::LayerTable(const plan::Plan &plan, int32_t rank) {
   for (const plan::Layer &layer : variant.layers)
     if (std::find(own.begin(), own.end(), layer.stage) != own.end())
       stages[layer.stage].push_back({.planned = layer});
+  addShared(variant, rank);
   for (const int32_t stage : own)
     counts[stage] = plan::layersOf(variant, stage).count;
   for (const auto &[stage, layers] : stages)
     counts[stage] = int32_t(layers.size());
+}
+
+void LayerTable::addShared(const plan::Variant &variant, int32_t rank) {
+  const std::vector<int32_t> &own = variant.programs[size_t(rank)].stages;
+  std::vector<LayerMemory> weights;
+  bool any = false;
+  for (const plan::SharedWeight &weight : variant.shared) {
+    LayerMemory &memory = weights.emplace_back();
+    memory.planned = {plan::kSharedWeights, weight.gradients, weight.gradients, false};
+    if (plan::ranksOf(variant, weight).size() < 2)
+      continue;
+    for (const int32_t stage : weight.stages)
+      if (memory.planned.stage == plan::kSharedWeights && std::binary_search(own.begin(), own.end(), stage)) {
+        memory.planned.stage = stage;
+        any = true;
+      }
+  }
+  if (any)
+    stages[plan::kSharedWeights] = std::move(weights);
 }
 
 std::span<const LayerMemory> LayerTable::of(int32_t stage) const {

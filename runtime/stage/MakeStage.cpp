@@ -1,6 +1,7 @@
 // The choice of a stage.
 #include "runtime/stage/MakeStage.h"
 
+#include "runtime/plan/Layers.h"
 #include "runtime/stage/cuda/CudaLibraryStage.h"
 #include "runtime/stage/cuda/CudaSyntheticStage.h"
 #include "runtime/stage/hosted/HostedStage.h"
@@ -8,6 +9,7 @@
 #include "runtime/stage/synthetic/SyntheticStage.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace pipec::runtime {
 
@@ -22,6 +24,11 @@ Status checkStage(const std::string &choice, const plan::Plan &plan, const Libra
   if (plan.variants.front().copies > 1)
     return Status::usage("--stage=" + choice + ": the plan sums the gradients of two copies of each stage, which a " +
                          "library cannot yet; use synthetic");
+  for (const plan::SharedWeight &weight : plan.variants.front().shared)
+    if (plan::ranksOf(plan.variants.front(), weight).size() > 1)
+      return Status::usage(fmt::format("--stage={}: the plan sums the gradients of a weight that layers {} share over "
+                                       "ranks, which a library cannot yet; use synthetic",
+                                       choice, fmt::join(weight.layers, ", ")));
   for (const plan::Variant &variant : plan.variants)
     if (const std::vector<int32_t> stages = plan::stagesDoing(variant, plan::kRecomputation); !stages.empty())
       return Status::usage(fmt::format("--stage={}: the plan runs the forward of stage {} again (R), which a library "

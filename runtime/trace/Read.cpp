@@ -165,6 +165,7 @@ Event eventOf(const Json &object, std::string &wrong) {
   else if (plan::isCollective(event.kind)) // traces of before 1.3 do not say
     event.of = of == "gradients" ? plan::Payload::Gradients
                : of == "weights" ? plan::Payload::Weights
+               : of == "shared"  ? plan::Payload::Shared
                                  : plan::Payload::Norm;
   return event;
 }

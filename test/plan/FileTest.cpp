@@ -90,11 +90,21 @@ TEST_F(PlanFile, RoundTripOfReplicas) {
   EXPECT_EQ(read.degree(), 2);
 }
 
+TEST_F(PlanFile, RoundTripOfSharedWeights) {
+  const Plan plan = makePlan({.shared = 4096});
+  const std::vector<uint8_t> bytes = encode(plan);
+  EXPECT_EQ(bytes[kMinorAt], kWithSharedWeights);
+  EXPECT_EQ(kMinor, kWithSharedWeights);
+  Plan read;
+  const Status status = decode(bytes, read);
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(read, plan);
+}
+
 TEST_F(PlanFile, RoundTripOfStagesOnSeveralRanks) {
   const Plan plan = makeBurst({.early = true, .norm = true});
   const std::vector<uint8_t> bytes = encode(plan);
   EXPECT_EQ(bytes[kMinorAt], kWithBoundaries);
-  EXPECT_EQ(kMinor, kWithBoundaries);
   EXPECT_EQ(encode(makeBurst({.boundaries = false}))[kMinorAt], kWithStageGroups);
   Plan read;
   const Status status = decode(bytes, read);

@@ -165,5 +165,10 @@ TEST(Golden, Format19) { holds("format-1.9.plan", golden19()); }
 /// What test/golden/format-1.10.plan holds: the same, with what a sample is between stages.
 TEST(Golden, Format110) { holds("format-1.10.plan", golden19(true)); }
 
+/// What test/golden/format-1.11.plan holds: a weight that the first and the last of three ranks have in common.
+TEST(Golden, Format111) {
+  holds("format-1.11.plan", makePlan({.ranks = 3, .split = true, .norm = true, .shared = Bytes(1) << 20}));
+}
+
 } // namespace
 } // namespace pipec::plan

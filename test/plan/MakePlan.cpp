@@ -42,11 +42,21 @@ public:
       for (int32_t i = m - warmUp; i < m; ++i)
         backward(i);
     }
-    Wait reduced;
+    Wait reduced, summed;
+    const bool sums = make.shared > 0 && make.optimizer && make.backward && (rank == 0 || rank == make.ranks - 1);
+    if (sums) {
+      next.push_back({0, false, counts[0], 0});
+      if (make.deferred)
+        next.push_back({weightsQueue, false, counts[weightsQueue], 0});
+      summed.queue = addQueue({QueueKind::Communicator, Priority::Compute});
+      summed.base = add(sharedSum(), summed.queue, 0);
+    }
     if (make.norm) {
       next.push_back({0, false, counts[0], 0});
       if (make.deferred)
         next.push_back({weightsQueue, false, counts[weightsQueue], 0});
+      if (sums)
+        next.push_back(summed);
       reduced.queue = addQueue({QueueKind::Communicator, Priority::Compute});
       reduced.base = add(operation(Kind::AllReduce, program.stages.front()), reduced.queue, 0);
     }
@@ -54,6 +64,8 @@ public:
       for (const int32_t stage : program.stages) {
         if (make.norm)
           next.push_back(reduced);
+        if (sums)
+          next.push_back(summed);
         if (make.deferred)
           next.push_back({weightsQueue, false, counts[weightsQueue], 0});
         add(operation(Kind::Optimizer, stage), 0, 0);
@@ -118,6 +130,19 @@ private:
     const auto at = std::find(program.operations.begin(), program.operations.end(), o);
     if (at != program.operations.end())
       return uint32_t(at - program.operations.begin());
+    program.operations.push_back(o);
+    return uint32_t(program.operations.size() - 1);
+  }
+
+  uint32_t sharedSum() {
+    Operation o;
+    o.kind = Kind::AllReduce;
+    o.of = Payload::Shared;
+    o.stage = program.stages.front();
+    o.layers = 1;
+    o.bytes = o.end = make.shared;
+    o.cost = make.sharedCost;
+    o.group = 0;
     program.operations.push_back(o);
     return uint32_t(program.operations.size() - 1);
   }
@@ -307,6 +332,11 @@ Plan makePlan(const Make &make) {
   for (int32_t r = 0; r < make.ranks; ++r) {
     variant.programs.push_back(Builder(make, r).build());
     plan.processes.push_back({r, 0, 0});
+  }
+  if (make.shared > 0) {
+    const std::vector<int32_t> stages{0, (make.ranks - 1) * make.stagesPerRank};
+    variant.shared = {{stages, stages, make.shared}};
+    plan.groups = {{{0, make.ranks - 1}}};
   }
   plan.variants.push_back(std::move(variant));
   return plan;

@@ -14,14 +14,16 @@ struct Make {
   bool split = false;    // B and W in place of BW
   bool deferred = false; // split, with W on the weights queue
   bool optimizer = true;
-  bool norm = false;      // an all-reduce before the optimizers
+  bool norm = false; // an all-reduce before the optimizers
+  Bytes shared = 0;  // gradients of a weight that the first and the last rank's first stages hold; 0: there is none
   bool recompute = false; // R right before each backward
   Time overlapped =
       0; // one stage a rank: what a forward takes together with the backward behind it, from the second on
   bool rolled = true;
   uint32_t slots = 2; // of each ring; at most the microbatches
   Time forward = 10'000'000'000, backwardInput = 11'000'000'000, backwardWeight = 8'000'000'000;
-  Time optimizerCost = 5'000'000'000, normCost = 300'000'000, transfer = 1'000'000'000, latency = 20'000'000;
+  Time optimizerCost = 5'000'000'000, normCost = 300'000'000, sharedCost = 2'000'000'000, transfer = 1'000'000'000,
+       latency = 20'000'000;
   Bytes boundary = Bytes(16) << 20, activation = Bytes(1) << 30, context = Bytes(256) << 20, input = Bytes(16) << 20;
   Bytes staticBytes = Bytes(6) << 30, workspace = Bytes(1) << 20, memoryLimit = 0;
 };

@@ -107,6 +107,19 @@ class ScheduleTest(GpuTest):
         for transport in ("ipc", "nccl"):  # a rank that has another sum ends the run
             self.assertEqual(self.run_cuda(plan, "--steps", 5, "--transport", transport)["steps"], 5)
 
+    def test_shared_weights_are_summed_over_nccl(self):
+        plan = self.compile("""
+pipec: 1
+pipeline: {ranks: 3, microbatches: 4}
+costs: {forward: 1ms, backward: 2ms, link: {latency: 50us, bandwidth: 1GB/s}}
+tensors: {boundary: 4KiB}
+schedule: 1f1b
+shared: [{layers: [0, 2], gradients: 40kB}, {layers: [0, 1, 2], gradients: 12kB}]
+""")
+        self.assertEqual(self.run_cuda(plan, "--steps", 4, "--transport", "nccl")["steps"], 4)
+        done = self.cuda(plan, "--transport", "ipc", code=USAGE)
+        self.assertIn("--transport=ipc has no sums of weights that ranks share yet", done.stderr)
+
     def test_replicas_exchange_over_nccl(self):
         spec = """
 pipec: 1

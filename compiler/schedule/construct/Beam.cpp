@@ -27,7 +27,7 @@ public:
       : problem(problem), options(options), views(problem, capacities, options.mostOfStage),
         ranks(size_t(problem.ranks)), best(options.below) {
     result.exhaustive = options.objective == Objective::Makespan && problem.copies == 1 && !problem.globalNorm &&
-                        options.mostOfStage.empty();
+                        problem.shared.empty() && options.mostOfStage.empty();
     weigh(capacities);
     findHeads();
   }

@@ -37,9 +37,32 @@ Walk::Walk(const Problem &problem, const Words &words, bool withOrigins)
                       .forwardWaiter = -1,
                       .backwardWaiter = -1,
                       .isFirst = problem.before(s) < 0,
-                      .isLast = problem.after(s) < 0});
+                      .isLast = problem.after(s) < 0,
+                      .isSummed = false,
+                      .done = 0,
+                      .doneOrigin = 0});
     optimizer[problem.rankOf[s]] += stage.optimizer;
   }
+  for (const SharedWeight &weight : problem.shared) {
+    const std::vector<int32_t> of = ranksOf(problem, weight);
+    if (of.size() < 2)
+      continue;
+    Sum &sum = sums.emplace_back();
+    sum.takes = sharedSumTime(problem, weight);
+    sumsOf.resize(size_t(count));
+    for (const int32_t rank : of)
+      sum.ranks.push_back({rank, {}});
+    for (const int32_t s : weight.stages) {
+      stages[size_t(s)].isSummed = true;
+      sumsOf[size_t(s)].push_back(int32_t(sums.size()) - 1);
+      for (auto &[rank, own] : sum.ranks)
+        if (rank == problem.rankOf[size_t(s)])
+          own.push_back(s);
+    }
+  }
+  if (!sums.empty())
+    for (const std::vector<int32_t> &held : problem.stagesByRank())
+      updates.push_back(updateOrder(problem, held));
   const size_t letters = size_t(count) * stride;
   forwardArrival = std::make_unique_for_overwrite<Time[]>(letters);
   backwardArrival = std::make_unique_for_overwrite<Time[]>(letters);
@@ -53,6 +76,7 @@ Walk::Walk(const Problem &problem, const Words &words, bool withOrigins)
 Walk::Outcome Walk::run(const std::vector<Time> &release, std::vector<std::vector<Time>> *starts) {
   for (StageState &stage : stages) {
     stage.forwards = stage.backwards = 0;
+    stage.done = 0;
     stage.forwardWaiter = stage.backwardWaiter = -1;
   }
   awake.clear();
@@ -66,6 +90,7 @@ Walk::Outcome Walk::run(const std::vector<Time> &release, std::vector<std::vecto
     if (ranks[r].position < words[r].size())
       return Outcome::Cycle;
   sumCopies();
+  sumShared();
   if (problem.globalNorm) { // no optimizer starts before all ranks have reduced
     const RankState last = *std::max_element(ranks.begin(), ranks.end(),
                                              [](const RankState &a, const RankState &b) { return a.now < b.now; });
@@ -74,9 +99,53 @@ Walk::Outcome Walk::run(const std::vector<Time> &release, std::vector<std::vecto
       rank.origin = last.origin;
     }
   }
-  for (int32_t r = 0; r < problem.ranks; ++r)
-    ranks[r].now += optimizer[r];
+  update();
   return Outcome::Done;
+}
+
+/// The ranks that hold a shared weight wait for each other, then for its sum; one sum after the other. Norms wait for
+/// all of them.
+void Walk::sumShared() {
+  std::vector<std::pair<Time, int32_t>> free(sums.empty() ? 0 : ranks.size()); // when a rank's last sum ends
+  for (Sum &sum : sums) {
+    std::pair<Time, int32_t> start{-1, 0};
+    const auto await = [&](Time time, int32_t origin) {
+      if (time > start.first)
+        start = {time, origin};
+    };
+    for (const auto &[rank, own] : sum.ranks) {
+      if (free[size_t(rank)].first > 0)
+        await(free[size_t(rank)].first, free[size_t(rank)].second);
+      for (const int32_t s : own)
+        await(stages[size_t(s)].done, stages[size_t(s)].doneOrigin);
+    }
+    sum.end = start.first + sum.takes;
+    sum.origin = start.second;
+    for (const auto &[rank, own] : sum.ranks)
+      free[size_t(rank)] = {sum.end, sum.origin};
+  }
+  for (size_t r = 0; problem.globalNorm && r != free.size(); ++r)
+    if (free[r].first > ranks[r].now) {
+      ranks[r].now = free[r].first;
+      ranks[r].origin = free[r].second;
+    }
+}
+
+/// A stage's optimizer waits for the sums of its weights.
+void Walk::update() {
+  for (size_t r = 0; r != ranks.size(); ++r) {
+    RankState &rank = ranks[r];
+    if (sums.empty())
+      rank.now += optimizer[r];
+    for (const int32_t s : sums.empty() ? std::vector<int32_t>() : updates[r]) {
+      for (const int32_t sum : sumsOf[size_t(s)])
+        if (sums[size_t(sum)].end > rank.now) {
+          rank.now = sums[size_t(sum)].end;
+          rank.origin = sums[size_t(sum)].origin;
+        }
+      rank.now += problem.stages[size_t(s)].optimizer;
+    }
+  }
 }
 
 /// Partners wait for each other, then for the sum of what both have.
@@ -188,6 +257,10 @@ template <bool kOrigins> bool Walk::advance(int32_t rank, Time *starts) {
           state.now - (behind || op.letter == Letter::F || op.letter == Letter::W ? 0 : stage.recompute);
     if (!op.overlapped) // both of a pair start now and end together
       state.now += cost;
+    if (stage.isSummed) {
+      stage.done = state.now;
+      stage.doneOrigin = state.origin;
+    }
     if (state.now > kLatest)
       return false;
   }

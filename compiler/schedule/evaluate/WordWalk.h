@@ -31,6 +31,9 @@ private:
     int32_t forwards, backwards;           // done
     int32_t forwardWaiter, backwardWaiter; // the rank that waits for the stage's next one; -1: none
     bool isFirst, isLast;                  // of its copy of the pipeline
+    bool isSummed;                         // it holds a weight that ranks sum
+    Time done;                             // when its last letter so far ends, where it is
+    int32_t doneOrigin;
   };
   struct RankState {
     Time now = 0;
@@ -41,6 +44,8 @@ private:
   template <bool kOrigins> bool runAll(std::vector<std::vector<Time>> *starts);
   template <bool kOrigins> bool advance(int32_t rank, Time *starts);
   void sumCopies();
+  void sumShared();
+  void update();
 
   const Problem &problem;
   const Words &words;
@@ -50,6 +55,16 @@ private:
   std::vector<StageState> stages;
   std::vector<RankState> ranks;
   std::vector<Time> optimizer; // a rank each: of all its stages
+  /// A shared weight that several ranks sum: what that takes, and its stages on each of them.
+  struct Sum {
+    Time takes = 0;
+    std::vector<std::pair<int32_t, std::vector<int32_t>>> ranks;
+    Time end = 0;
+    int32_t origin = 0;
+  };
+  std::vector<Sum> sums;
+  std::vector<std::vector<int32_t>> updates; // a rank each, where there are sums: its stages as they are updated
+  std::vector<std::vector<int32_t>> sumsOf;  // likewise a stage each: its sums
   // When a stage's F (B) of a microbatch has reached the next stage (the one before); stage × microbatches +
   // microbatch.
   std::unique_ptr<Time[]> forwardArrival, backwardArrival;

@@ -23,6 +23,18 @@ CollectiveTimes ringOf(int32_t degree, const Link &link) {
   return {whole, half, half};
 }
 
+std::vector<Time> sharedTimesOf(const Problem &problem, const Replicas &replicas) {
+  const CollectiveTime &whole = replicas.times.allReduce;
+  const bool isMeasured = whole.hops == 1 && whole.parts == 1; // else of a ring, whose link it names
+  std::vector<Time> times;
+  for (const SharedWeight &weight : problem.shared) {
+    const Time time = isMeasured ? std::max(sharedSumTime(problem, weight), whole.of(weight.gradients))
+                                 : sharedSumTime(problem, weight, replicas.degree, {whole.start, whole.bandwidth});
+    times.push_back(std::min(time, kLongest));
+  }
+  return times;
+}
+
 Time normTimeOf(const Problem &problem, int32_t onEachRank, const Link &link) {
   constexpr Bytes kNorm = 8;
   const auto hop = [](const Link &each) { return __int128(wireTime(kNorm, each.bandwidth)) + each.latency; };

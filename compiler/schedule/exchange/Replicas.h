@@ -64,6 +64,7 @@ struct Replicas {
   Time round = 0;           // of a coordinator that is asked before a collective
   std::optional<Time> norm; // of the all-reduce of a gradient norm over all processes; absent: there is none
   std::vector<std::vector<ExchangedLayer>> layers; // of each stage
+  std::vector<Time> sharedTimes; // of the sum of each shared weight (Problem::shared) over all holders
 
   /// What an update of a layer takes on each replica.
   Time updateOf(const ExchangedLayer &layer, bool sharded) const {
@@ -72,5 +73,8 @@ struct Replicas {
   /// What a sharded layer's state takes less on the replica that has most of it.
   Bytes savedOf(const ExchangedLayer &layer) const { return layer.state - (layer.state + degree - 1) / degree; }
 };
+
+/// What the sums of a problem's shared weights take, over all replicas of the ranks that hold them.
+std::vector<Time> sharedTimesOf(const Problem &problem, const Replicas &replicas);
 
 } // namespace pipec::schedule

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <limits>
 #include <utility>
 
@@ -84,6 +85,21 @@ std::string checkStage(const Stage &stage, size_t index) {
   return {};
 }
 
+std::string checkShared(const Problem &problem, const SharedWeight &weight) {
+  const auto stages = static_cast<int32_t>(problem.stages.size());
+  if (problem.copies != 1)
+    return "two copies of the stages, which are not supported yet where layers share a weight";
+  if (weight.gradients < 1 || weight.gradients > limits::kBytes)
+    return fmt::format("a shared weight has gradients of {} bytes, expected 1 to {}", weight.gradients, limits::kBytes);
+  bool ascends = !weight.stages.empty();
+  for (size_t i = 0; i != weight.stages.size(); ++i)
+    ascends &= weight.stages[i] < stages && weight.stages[i] >= (i == 0 ? 0 : weight.stages[i - 1] + 1);
+  if (!ascends)
+    return fmt::format("a shared weight is in stages [{}], expected stages 0 to {}, ascending",
+                       fmt::join(weight.stages, ", "), stages - 1);
+  return {};
+}
+
 std::string checkLink(const Link &link, const std::string &name) {
   if (link.latency < 0 || link.latency > limits::kTime)
     return fmt::format("{} has a latency of {} ps, expected 0 to {}", name, link.latency, limits::kTime);
@@ -139,6 +155,11 @@ std::string checkTransfers(const Problem &problem) {
       return fmt::format("summing the gradients of rank {} and rank {} takes longer than {} ps, the longest step: "
                          "smaller gradients or a faster link",
                          r, problem.partnerOf(r), limits::kTime);
+  for (const SharedWeight &weight : problem.shared)
+    if (sharedSumTime(problem, weight) > limits::kTime)
+      return fmt::format("summing the weight that layers {} share takes longer than {} ps, the longest step: smaller "
+                         "gradients or a faster link",
+                         fmt::join(weight.layers, ", "), limits::kTime);
   for (int32_t s = 0; s < static_cast<int32_t>(problem.stages.size()); ++s)
     for (const auto &[from, to] : {std::pair(s, problem.after(s)), std::pair(problem.after(s), s)})
       if (problem.after(s) >= 0 && problem.handOver(from, to) > limits::kTime)
@@ -154,6 +175,9 @@ std::vector<Wide> totals(const Problem &problem, bool withTransfers) {
   std::vector<Wide> total(size_t(problem.ranks), problem.globalNorm.value_or(0));
   for (int32_t r = 0; r != problem.ranks; ++r)
     total[size_t(r)] += copySumTime(problem, r);
+  for (const SharedWeight &weight : problem.shared)
+    for (const int32_t rank : ranksOf(problem, weight))
+      total[size_t(rank)] += sharedSumTime(problem, weight);
   for (size_t s = 0; s < problem.stages.size(); ++s) {
     const Stage &stage = problem.stages[s];
     Wide each = 0; // for each microbatch
@@ -187,6 +211,14 @@ std::string checkWork(const Problem &problem) {
 
 } // namespace
 
+/// The (from, to) of a ring of ranks.
+static std::vector<std::pair<int32_t, int32_t>> ringOf(const std::vector<int32_t> &ranks) {
+  std::vector<std::pair<int32_t, int32_t>> links;
+  for (size_t i = 0; ranks.size() > 1 && i != ranks.size(); ++i)
+    links.emplace_back(ranks[i], ranks[(i + 1) % ranks.size()]);
+  return links;
+}
+
 const Link &Problem::linkBetween(int32_t from, int32_t to) const {
   const auto exception = links.find({from, to});
   return exception == links.end() ? link : exception->second;
@@ -205,6 +237,9 @@ std::set<std::pair<int32_t, int32_t>> Problem::linksUsed() const {
     if (globalNorm)
       used.emplace(rank, (rank + 1) % ranks);
   }
+  for (const SharedWeight &weight : shared)
+    for (const auto &link : ringOf(ranksOf(*this, weight)))
+      used.insert(link);
   return used;
 }
 
@@ -324,6 +359,50 @@ Time copySumTime(const Problem &problem, int32_t rank) {
   return static_cast<Time>(std::min<Wide>(slowest, std::numeric_limits<Time>::max()));
 }
 
+std::vector<int32_t> ranksOf(const Problem &problem, const SharedWeight &weight) {
+  std::vector<int32_t> ranks;
+  for (const int32_t stage : weight.stages)
+    ranks.push_back(problem.rankOf[size_t(stage)]);
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+Time sharedSumTime(const Problem &problem, const SharedWeight &weight, int32_t replicas, const Link &between) {
+  constexpr Wide kPicosecondsPerSecond = 1'000'000'000'000;
+  const std::vector<int32_t> ranks = ranksOf(problem, weight);
+  const Wide processes = Wide(ranks.size()) * replicas, hops = 2 * (processes - 1);
+  Wide slowest = 0;
+  const auto offer = [&](const Link &link) {
+    const Wide divisor = processes * link.bandwidth;
+    const Wide wire =
+        link.bandwidth == 0 ? 0 : (hops * weight.gradients * kPicosecondsPerSecond + divisor / 2) / divisor;
+    slowest = std::max(slowest, hops * link.latency + wire);
+  };
+  if (ranks.size() < 2)
+    return 0;
+  if (replicas > 1)
+    offer(between);
+  for (const auto &[from, to] : ringOf(ranks))
+    offer(problem.linkBetween(from, to));
+  return static_cast<Time>(std::min<Wide>(slowest, std::numeric_limits<Time>::max()));
+}
+
+std::vector<int32_t> updateOrder(const Problem &problem, std::vector<int32_t> held) {
+  const auto lastSum = [&](int32_t stage) { // of its weights; -1: none
+    for (size_t w = problem.shared.size(); w-- != 0;)
+      if (const SharedWeight &weight = problem.shared[w];
+          std::binary_search(weight.stages.begin(), weight.stages.end(), stage) && ranksOf(problem, weight).size() > 1)
+        return int64_t(w);
+    return int64_t(-1);
+  };
+  if (!problem.shared.empty())
+    std::sort(held.begin(), held.end(), [&](int32_t one, int32_t other) {
+      return std::pair(lastSum(one), one) < std::pair(lastSum(other), other);
+    });
+  return held;
+}
+
 Time Problem::handOver(int32_t from, int32_t to) const {
   if (rankOf[from] == rankOf[to])
     return 0;
@@ -361,6 +440,9 @@ std::string checkShape(const Problem &problem) {
     return wrong;
   for (size_t s = 0; s < problem.stages.size(); ++s)
     if (std::string wrong = checkStage(problem.stages[s], s); !wrong.empty())
+      return wrong;
+  for (const SharedWeight &weight : problem.shared)
+    if (std::string wrong = checkShared(problem, weight); !wrong.empty())
       return wrong;
   if (std::string wrong = checkLinks(problem); !wrong.empty())
     return wrong;

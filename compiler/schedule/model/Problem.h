@@ -76,6 +76,14 @@ inline constexpr StageTime kStageTimes[] = {
     {.name = "overlapped pair", .of = [](const Stage &stage) { return stage.overlapped.value_or(0); }},
 };
 
+/// A weight that several layers hold. The ranks that have any of its stages sum its gradients, once a step.
+struct SharedWeight {
+  std::vector<int32_t> layers; // of the model; two or more, ascending
+  std::vector<int32_t> stages; // that have them; one or more, ascending
+  Bytes gradients = 0;         // what each of the ranks adds
+  bool operator==(const SharedWeight &) const = default;
+};
+
 struct Problem {
   int32_t ranks = 1;
   int32_t microbatches = 1; // of one copy; a slice of a sequence counts as one
@@ -105,6 +113,9 @@ struct Problem {
   // Time of the all-reduce of a gradient norm; absent: there is none. It starts when all ranks have done their last
   // backward, and all optimizers wait for it.
   std::optional<Time> globalNorm;
+  /// In the order in which they are summed: those whose first layer is the last come first, as their last backward
+  /// does.
+  std::vector<SharedWeight> shared = {};
 
   /// The stage before (after) a stage in its copy of the pipeline; -1: there is none.
   int32_t before(int32_t stage) const { return stage % stagesOfCopy() == 0 ? -1 : stage - 1; }
@@ -168,6 +179,18 @@ Time globalNormTime(const Problem &problem);
 Time copySumTime(const Problem &problem, int32_t rank);
 /// How many bytes each of the two sends.
 Bytes copySumBytes(const Problem &problem, int32_t rank);
+
+/// The ranks that hold a shared weight, ascending. Where these are several, each starts the sum when it has done the
+/// last backward (W) of its stages that hold the weight and the sums before. The optimizer steps of these stages, and a
+/// norm, wait for it.
+std::vector<int32_t> ranksOf(const Problem &problem, const SharedWeight &weight);
+/// How long the sum takes: a ring of these ranks in ascending order, each of so many replicas, which `between` ties to
+/// each other: 2 (n - 1) hops, each of 1/n of the bytes over the slowest link of the ring. 0 on one rank; the largest
+/// Time where it is more than that.
+Time sharedSumTime(const Problem &problem, const SharedWeight &weight, int32_t replicas = 1, const Link &between = {});
+/// The stages of a rank, `held`, in the order of their optimizer steps: those that no sum holds up first, the others as
+/// their sums come.
+std::vector<int32_t> updateOrder(const Problem &problem, std::vector<int32_t> held);
 
 /// Stage → rank, of the stages of two copies: the first in a loop, the second from the last rank to the first.
 std::vector<int32_t> placedBothWays(int32_t ranks, int32_t stagesOfCopy);

@@ -93,7 +93,7 @@ void LayerWalk::findPlaces() {
     if (does(o.kind, kWeightGradient))
       makers.push_back(i);
     noteCrossing(o, last[i]);
-    if (o.kind == Kind::Reshard)
+    if (o.kind == Kind::Reshard || isOfShared(o))
       continue;
     if (isCollective(o.kind) && o.of == Payload::Norm)
       norm = last[i];
@@ -246,6 +246,8 @@ Status LayerWalk::resharded(const Now &now) {
 
 Status LayerWalk::visit(const Now &now) {
   const Operation &o = *now.step.operation;
+  if (isOfShared(o))
+    return {}; // P60
   if (o.kind == Kind::Reshard)
     return reshardInput(now);
   if (does(o.kind, kUpdate))

@@ -66,7 +66,7 @@ void RankWalk::initialize() {
     const Kind kind = program.operations[instruction.operation].kind;
     if (isTransfer(kind))
       slots[slotsOf[instruction.operation]].queue = instruction.queue;
-    else if (isCollective(kind))
+    else if (isCollective(kind) && !isOfShared(program.operations[instruction.operation]))
       reduceOf(program.operations[instruction.operation]).queue = instruction.queue;
     for (uint32_t w = 0; w < instruction.waits; ++w) {
       const Wait &wait = program.waits[instruction.firstWait + w];
@@ -155,6 +155,8 @@ Status RankWalk::visit(Now &now) {
   } else if (does(kind, kUpdate)) {
     rules[0] = &RankWalk::optimizerInput;
     rules[1] = &RankWalk::reduced;
+  } else if (isOfShared(*now.step.operation)) {
+    return {}; // P60
   } else if (isCollective(kind)) {
     rules[0] = &RankWalk::reduceInput;
   } else if (kind == Kind::Send) {

@@ -67,7 +67,7 @@ std::vector<int32_t> rankOfStages(const Variant &variant) {
 
 Status checkVariant(const Variant &variant) {
   for (const auto rule : {onlySupported, names, variantSizes, shardCount, shardsSupported, layerSizes, stageSizes,
-                          stages, certificate, jobs})
+                          stages, certificate, jobs, sharedSizes})
     if (Status status = rule(variant); !status.ok())
       return status;
   const StageLayers layers(variant);
@@ -123,6 +123,8 @@ Status checkWhole(const Variant &variant) {
   if (Status status = collectives(variant, facts); !status.ok())
     return status;
   if (Status status = copySums(variant, facts); !status.ok())
+    return status;
+  if (Status status = sharedSums(variant, facts); !status.ok())
     return status;
   if (Status status = reshards(variant, facts); !status.ok())
     return status;

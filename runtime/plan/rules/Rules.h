@@ -11,6 +11,7 @@
 #include "runtime/plan/Status.h"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace pipec::plan {
@@ -19,7 +20,7 @@ namespace pipec::plan {
 Status checkTables(const Plan &plan);
 Status checkVariant(const Variant &variant);
 
-/// Rules P21 to P51, which look at the whole (Code::Check); needs checkTables. O(instructions executed), in memory 12
+/// Rules P21 to P60, which look at the whole (Code::Check); needs checkTables. O(instructions executed), in memory 12
 /// bytes for each that one rank executes; nothing is walked before the counts of P21 and P23 agree.
 Status checkWhole(const Plan &plan);
 Status checkWhole(const Variant &variant);
@@ -78,6 +79,12 @@ Status layerSizes(const Variant &variant); // P7
 /// Why the layers and bytes that an operation is about are wrong, or null; for P11.
 const char *wrongLayers(const Operation &o, const StageLayers &layers);
 Status exchange(const Variant &variant, const std::vector<Facts> &facts, const StageLayers &layers); // P47
+
+// Of weights that several layers hold: RulesShared.cpp.
+Status sharedSizes(const Variant &variant); // P7
+/// Why an operation that carries gradients of a shared weight is wrong, or empty; for P11.
+std::string wrongShared(const Operation &o, const Variant &variant, const Program &program);
+Status sharedSums(const Variant &variant, const std::vector<Facts> &facts); // P60
 
 // Of shards: RulesShards.cpp.
 Status shardsSupported(const Variant &variant); // P53, before their rows are looked at

@@ -64,6 +64,10 @@ Status planSizes(const Plan &plan) {
       return Status::input(fmt::format("P7: variant {} has other layers than variant 0, or shards others; all must "
                                        "agree, so that a swap moves no state",
                                        v));
+    if (other.shared != first.shared || (!first.shared.empty() && other.cut != first.cut))
+      return Status::input(fmt::format("P7: variant {} has other shared weights than variant 0, or other layers hold "
+                                       "them; all must agree, so that a swap moves no state",
+                                       v));
   }
   return {};
 }
@@ -179,6 +183,15 @@ std::vector<std::vector<int32_t>> usersOf(const Variant &variant, size_t groups)
   return users;
 }
 
+/// Whether all operations of a group are sums of shared weights, in which replicas of several ranks take part.
+bool isOfShared(const Variant &variant, size_t group) {
+  for (const Program &program : variant.programs)
+    for (const Operation &o : program.operations)
+      if (o.group == int32_t(group) && !plan::isOfShared(o))
+        return false;
+  return true;
+}
+
 /// All replicas (shards) of ranks.
 std::vector<int32_t> processesOf(const Plan &plan, const std::vector<int32_t> &ranks) {
   const int32_t each = gridOf(plan).each();
@@ -208,7 +221,7 @@ Status groups(const Plan &plan) {
       if (users[g].empty())
         continue;
       const char *const what = plan.shards() > 1 ? "sums" : "collectives";
-      if (gridOf(plan).each() > 1 && users[g].size() > 1)
+      if (gridOf(plan).each() > 1 && users[g].size() > 1 && !isOfShared(variant, g))
         return Status::input(fmt::format("P44: ranks {} have {} of group {}, expected the {} of one rank",
                                          fmt::join(users[g], ", "), what, g,
                                          plan.shards() > 1 ? "shards" : "replicas"));

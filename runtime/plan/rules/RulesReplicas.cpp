@@ -75,6 +75,8 @@ const char *wrongGather(const Operation &o, const StageLayers &layers) {
 } // namespace
 
 const char *wrongLayers(const Operation &o, const StageLayers &layers) {
+  if (isOfShared(o))
+    return nullptr; // wrongShared
   if (o.firstLayer < 0 || o.layers < 0 || (o.layers == 0 && o.firstLayer != 0) ||
       (o.layers != 0 && !layers.empty() &&
        (o.firstLayer >= layers.count(o.stage) || o.layers > layers.count(o.stage) - o.firstLayer)))
@@ -112,7 +114,7 @@ struct StageExchange {
     const Piece own{range.first, range.end, times};
     if (does(o.kind, kUpdate))
       updates.push_back(own);
-    if (!isCollective(o.kind) || o.of == Payload::Norm || o.kind == Kind::Reshard)
+    if (!isCollective(o.kind) || o.of == Payload::Norm || o.kind == Kind::Reshard || isOfShared(o))
       return;
     if (o.kind == Kind::AllGather)
       return gathers.push_back(own);

@@ -68,8 +68,8 @@ const char *wrongEnds(const Operation &o, const Variant &variant, int32_t rank) 
   if (!isTransfer(o.kind) && o.peer != -1)
     return "a peer, which only transfers have";
   if (isCollective(o.kind)) {
-    if (o.of != Payload::Norm && o.of != Payload::Gradients && o.of != Payload::Weights)
-      return "an unknown payload kind, expected a norm, gradients or weights";
+    if (o.of != Payload::Norm && o.of != Payload::Gradients && o.of != Payload::Weights && o.of != Payload::Shared)
+      return "an unknown payload kind, expected a norm, gradients, weights or those of shared weights";
     if (o.kind != Kind::AllReduce && o.of == Payload::Norm)
       return "a norm, which only all-reduces carry";
     if (o.kind != Kind::AllGather && o.of == Payload::Weights)
@@ -146,6 +146,9 @@ Status operations(const Variant &variant, const Program &program, const StageLay
       return error("a stage that is not on this rank");
     for (const char *wrong : {wrongNumbers(o), wrongEnds(o, variant, program.rank), wrongLayers(o, layers)})
       if (wrong)
+        return error(wrong);
+    if (isOfShared(o))
+      if (const std::string wrong = wrongShared(o, variant, program); !wrong.empty())
         return error(wrong);
     if (const auto [at, fresh] = seen.try_emplace(identityOf(o), i); !fresh)
       return error(fmt::format("the kind and stage of operation {}", at->second));

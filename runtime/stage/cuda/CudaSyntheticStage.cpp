@@ -38,6 +38,8 @@ void CudaSyntheticStage::placeLayers() {
       return failure.raise(Status::run(fmt::format("{}: not enough memory for {} of gradients and as much of weights",
                                                    plan::nameOf(state.place()), plan::bytesText(bytes))));
     for (LayerMemory &layer : ofStage) {
+      if (stage == plan::kSharedWeights && !isSummed(layer))
+        continue;
       layer.elements = layer.planned.gradients / sizeOf(layer.type);
       layer.gradients = std::exchange(gradients, gradients + layer.planned.gradients);
       layer.weights = std::exchange(weights, weights + layer.planned.gradients);

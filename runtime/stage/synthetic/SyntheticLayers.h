@@ -3,9 +3,12 @@
 // counted twice is noticed, and so is a weight that was not gathered.
 #pragma once
 
+#include "runtime/plan/Layers.h"
 #include "runtime/plan/Place.h"
 #include "runtime/plan/Status.h"
 #include "runtime/stage/LayerTable.h"
+
+#include <set>
 
 namespace pipec::runtime {
 
@@ -24,12 +27,24 @@ public:
   Status update(const plan::Operation &operation, int64_t step);
 
 private:
+  struct Shared;
+  Shared sharedOf(const plan::Plan &plan, const plan::Place &place, size_t weight, bool isSummed) const;
+  Status updateShared(const plan::Operation &operation, int64_t step);
+
   /// Whom a stage's gradients are summed with: the replicas of the rank, or the ranks that the stage is on.
   struct Sharers {
     int32_t count = 1;
     int32_t own = 0; // this one among them
   };
   std::map<int32_t, Sharers> sharers; // by stage
+  /// A weight that several ranks sum.
+  struct Shared {
+    Sharers sharers;
+    std::set<int32_t> layers;  // of this rank, that hold it
+    std::set<int32_t> updated; // of them, in this step
+  };
+  std::vector<Shared> shared; // as plan::Variant::shared
+  std::vector<plan::Layers> layersOfStage;
   LayerTable layers;
   std::vector<std::vector<float>> memory; // of all layers: gradients, then weights
 };

@@ -10,7 +10,7 @@ void HostTransport::joinExchange(Stream &stream) {
   Replicas &of = replicas.at(stream.group());
   of.stream = &stream;
   const Label label = stream.work.label();
-  of.exchange.begin(label, stream.work.summand->layersOf(label.operation->stage), stream.ready);
+  of.exchange.begin(label, stream.work.summand->layersOf(plan::ownerOf(*label.operation)), stream.ready);
 }
 
 void HostTransport::joinReshard(Stream &stream) {

@@ -12,10 +12,13 @@ namespace pipec::runtime::wire {
 Tag tagOf(const Label &label) {
   const plan::Operation &op = *label.operation;
   if (plan::isCollective(op.kind))
-    return plan::isExchange(op)
-               ? Tag{label.epoch, label.step, int64_t(op.group) + 1, op.stage, uint32_t(op.of) | uint32_t(op.kind) << 8,
-                     op.begin}
-               : Tag{label.epoch, label.step, int64_t(op.group) + 1, 0, uint32_t(op.of)};
+    return plan::isExchange(op) ? Tag{label.epoch,
+                                      label.step,
+                                      int64_t(op.group) + 1,
+                                      plan::ownerOf(op),
+                                      uint32_t(op.of) | uint32_t(op.kind) << 8,
+                                      op.begin}
+                                : Tag{label.epoch, label.step, int64_t(op.group) + 1, 0, uint32_t(op.of)};
   int32_t stage = op.stage;
   if (op.kind == plan::Kind::Recv)
     stage += op.of == plan::Payload::Forward ? -1 : 1;
@@ -27,6 +30,9 @@ std::string describe(const Tag &tag) {
     return kind == plan::Kind::Reshard
                ? fmt::format("the reshard of {} of stage {} in step {} epoch {}",
                              plan::name(plan::Payload(tag.of & UINT8_MAX)), tag.stage, tag.step, tag.epoch)
+           : tag.stage == plan::kSharedWeights
+               ? fmt::format("the sum of shared weights from byte {} in step {} epoch {}", tag.begin, tag.step,
+                             tag.epoch)
                : fmt::format("the {} of {} of stage {} from byte {} in step {} epoch {}", plan::name(kind),
                              plan::name(plan::Payload(tag.of & UINT8_MAX)), tag.stage, tag.begin, tag.step, tag.epoch);
   const auto of = tag.of <= UINT8_MAX ? plan::Payload(tag.of) : plan::Payload::None;

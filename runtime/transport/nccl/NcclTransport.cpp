@@ -195,7 +195,7 @@ void NcclTransport::exchange(QueueId queue, const Label &label, Summand &stage) 
   const plan::Operation &operation = *label.operation;
   Joined &of = joined[ofGroup.at(operation.group)];
   const CUstream stream = device.begin(queue, label);
-  const std::span<const LayerMemory> layers = stage.layersOf(operation.stage);
+  const std::span<const LayerMemory> layers = stage.layersOf(plan::ownerOf(operation));
   const auto replicas = int32_t(of.of->ranks.size());
   const auto eachExtent = [&](auto use) {
     for (int32_t replica = 0; replica < replicas; ++replica)

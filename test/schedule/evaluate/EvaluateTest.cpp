@@ -41,6 +41,22 @@ TEST(Evaluate, GPipeHasItsClosedFormula) {
       }
 }
 
+TEST(Evaluate, ASharedWeightIsSummedBehindTheLastBackwards) {
+  for (int32_t p = 2; p <= 16; ++p)
+    for (const Time optimizer : {0, 5}) {
+      Problem problem = uniform(p, 2 * p, 18, 17, 10, 7);
+      for (Stage &stage : problem.stages)
+        stage.optimizer = optimizer;
+      const Evaluation alone = evaluate(problem, wordsOf("gpipe", problem));
+      problem.shared = {{{0, p - 1}, {0, p - 1}, 1000}}; // rank 0 ends last, and has nothing else to do
+      const Evaluation with = evaluate(problem, wordsOf("gpipe", problem));
+      EXPECT_EQ(with.makespan, alone.makespan + 2 * 7);
+      EXPECT_EQ(with.busy, alone.busy);
+      problem.shared = {{{0, 1}, {0}, 1000}}; // layers of one stage
+      EXPECT_EQ(evaluate(problem, wordsOf("gpipe", problem)).makespan, alone.makespan);
+    }
+}
+
 TEST(Evaluate, PeaksWithFewMicrobatches) {
   for (int32_t p = 1; p <= 12; ++p)
     for (int32_t m = 1; m <= p; ++m) {

@@ -52,6 +52,33 @@ TEST(Problem, StagesOfARankAscend) {
   EXPECT_EQ(problem.stagesByRank(), (std::vector<std::vector<int32_t>>{{0, 3}, {1, 2}}));
 }
 
+TEST(Problem, SharedWeightsAreSummedInARing) {
+  Problem problem = uniform(6, 2, 1, 1, 1, 7);
+  problem.ranks = 3;
+  problem.rankOf = placed(3, 6, false);
+  problem.link.bandwidth = 1'000'000'000'000; // a byte a picosecond
+  problem.links[{2, 0}] = {9, 1'000'000'000'000};
+  problem.shared = {{{3, 4}, {3, 4}, 60}, {{0, 5}, {0, 5}, 60}, {{0, 1, 2}, {0, 1, 2}, 60}, {{0, 3}, {0, 3}, 60}};
+  EXPECT_EQ(check(problem), "");
+  EXPECT_EQ(ranksOf(problem, problem.shared[1]), (std::vector<int32_t>{0, 2}));
+  EXPECT_EQ(sharedSumTime(problem, problem.shared[0]), 2 * 7 + 60);
+  EXPECT_EQ(sharedSumTime(problem, problem.shared[1]), 2 * 9 + 60); // the slower way
+  EXPECT_EQ(sharedSumTime(problem, problem.shared[2]), 4 * 9 + 4 * 20);
+  EXPECT_EQ(sharedSumTime(problem, problem.shared[3]), 0); // both on rank 0
+  EXPECT_EQ(sharedSumTime(problem, problem.shared[0], 2, {30, 0}), 6 * 30);
+  EXPECT_EQ(sharedSumTime(problem, problem.shared[0], 2, {0, 0}), 6 * 7 + 6 * 15);
+  EXPECT_EQ(updateOrder(problem, {0, 3}), (std::vector<int32_t>{3, 0}));
+  EXPECT_EQ(updateOrder(problem, {2, 5}), (std::vector<int32_t>{5, 2}));
+  problem.shared = {{{0, 6}, {0, 6}, 60}};
+  EXPECT_EQ(check(problem), "a shared weight is in stages [0, 6], expected stages 0 to 5, ascending");
+  problem.shared = {{{0, 5}, {0, 5}, 0}};
+  EXPECT_EQ(check(problem), "a shared weight has gradients of 0 bytes, expected 1 to 1152921504606846976");
+  problem.shared = {{{0, 5}, {0, 5}, limits::kBytes}};
+  problem.links[{2, 0}] = {0, 1};
+  EXPECT_EQ(check(problem), "summing the weight that layers 0, 5 share takes longer than 1000000000000000000 ps, the "
+                            "longest step: smaller gradients or a faster link");
+}
+
 TEST(Problem, CopiesArePipelinesOfTheirOwn) {
   Problem problem = uniform(6, 2, 1, 1, 1, 7);
   problem.ranks = 3;
