@@ -46,6 +46,15 @@ def tied(layers, how):
     return made
 
 
+def apart(stages):
+    """[(the first stage's embedding, the last one's head)] of stages whose head has the embedding's numbers, made parameters of
+    their own in one memory."""
+    first, last = (stages[s] for s in (min(stages), max(stages)))
+    head = last[-1][1]
+    head.weight = torch.nn.Parameter(first[0].weight.data)
+    return [(first[0].weight, head.weight)]
+
+
 def loss(output, target):
     return torch.nn.functional.cross_entropy(output.flatten(0, 1), target.flatten())
 
@@ -139,12 +148,14 @@ def rate(step):
 
 
 def plain(stages, steps, microbatches, rows, reseed, seed=0, clip=None, first=0, rates=False, accumulates=1, sums=False,
-          skips=()):
+          skips=(), tied=()):
     """Trains {stage: module} in one process, microbatch by microbatch. Yields after each step the digests of the stages
     and the mean loss. stages: in their order; of `steps` steps from `first` on; microbatches: of all steps or of each;
     rates: the optimizer's by step; accumulates: steps whose gradients an update has; sums: the loss is summed();
-    skips: steps without an update."""
-    parameters = [p for module in stages.values() for p in module.parameters() if p.requires_grad]
+    skips: steps without an update; tied: [(parameter, another in the same memory)], whose gradients are kept apart in a step,
+    and summed at its end."""
+    others = [id(other) for _, other in tied]
+    parameters = [p for module in stages.values() for p in module.parameters() if p.requires_grad and id(p) not in others]
     own = optimizer([("", p) for p in parameters])
     for step in range(first, steps):
         for group in own.param_groups if rates else []:
@@ -165,6 +176,9 @@ def plain(stages, steps, microbatches, rows, reseed, seed=0, clip=None, first=0,
             counted += int(counts)
             total += of.item()
             of.backward()
+        for p, other in tied:
+            p.grad += other.grad
+            other.grad = None
         for p in parameters:
             p.grad /= counted or 1
         if clip:

@@ -122,7 +122,7 @@ def train(case):
         made.append(models.optimizer(named))
         return made[-1]
 
-    own = None if case.get("planned") else models.optimizer([("", p) for m in modules.values() for p in m.parameters()])
+    own = None if case.get("planned") else models.optimizer([("", p) for p in {id(p): p for m in modules.values() for p in m.parameters()}.values()])
     state = {"optimizer": own} if own else {}
     if case.get("saves", [None])[0] == rank:
         state["slow"] = Slow(case["saves"][1])

@@ -20,8 +20,9 @@ def check(model, loss, optimizer, clip):
     if model.last in model.own and loss is None:
         raise SpecError(f"rank {model.rank} has the last stage, {model.last}: it needs a loss")
     wrapped.check(modules, plan)
-    _check_shared(plan, modules, optimizer)
-    shared.check_noted(plan, modules)
+    model.find_shared()
+    _check_shared(plan, modules, optimizer, model.shared.held)
+    shared.check_noted(plan, modules, model.shared.held)
     if model.loss is not None and plan.degree > 1 and any(p.requires_grad for p in model.loss.parameters()):
         raise SpecError("the loss has parameters, and replicas sum those of layers alone: put them into the last layer, or "
                         "freeze them", plan.name)
@@ -38,9 +39,9 @@ def check(model, loss, optimizer, clip):
                         "steps", plan.name)
 
 
-def _check_shared(plan, modules, optimizer):
+def _check_shared(plan, modules, optimizer, held):
     """Gradients of a weight that is used twice are summed within a stage alone, and where replicas have the plan's optimizer,
-    which steps layers one by one, within a layer."""
+    which steps layers one by one, within a layer; else where the plan says so. held: ids of such parameters."""
     parts = {f"stage {s}": module for s, module in modules.items()}
     if plan.degree > 1 and optimizer:
         parts = {f"stage {s} layer {n}": layer for s, module in modules.items()
@@ -48,9 +49,9 @@ def _check_shared(plan, modules, optimizer):
     owners = {}
     for where, module in parts.items():
         for name, p in module.named_parameters():
-            if (other := owners.setdefault(id(p), where)) != where and p.requires_grad:
+            if (other := owners.setdefault(id(p), where)) != where and p.requires_grad and id(p) not in held:
                 raise SpecError(f"{where} and {other} share the parameter {name}, whose gradients would not be summed: tie "
-                                f"weights within one {where.split()[-2]}", plan.name)
+                                f"weights within one {where.split()[-2]}, or let the spec's `shared` name the layers", plan.name)
 
 
 def check_replicas(model, session):
@@ -70,9 +71,11 @@ def check_ranks(model, session, checks, keys):
     """What only all ranks together show: shared parameters, and that each compares when the others do."""
     if model.plan.world == 1:
         return
-    session.put(f"open/{model.world_rank}", json.dumps([checks.kind, shared.held_elsewhere(model.modules), keys.own]))
-    kinds, held, takes = zip(*(json.loads(session.get(f"open/{process}")) for process in range(model.plan.world)))
+    held = model.shared.held
+    model.shared.begin_equal(session)
+    session.put(f"open/{model.world_rank}", json.dumps([checks.kind, shared.held_elsewhere(model.modules, held), keys.own]))
+    kinds, elsewhere, takes = zip(*(json.loads(session.get(f"open/{process}")) for process in range(model.plan.world)))
     keys.hear(takes)
     if checks.kind != kinds[0]:
         raise SpecError(f"check is {checks.kind!r}, on rank 0 {kinds[0]!r}: pass the same on all ranks")
-    shared.compare(model.plan, model.modules, held)
+    shared.compare(model.plan, model.modules, held, elsewhere)

@@ -40,8 +40,12 @@ class Optimizers:
             model.attach()
             self._gather_aside()
         else:
+            self._aside = [(p, gradient.clone() if id(p) in model.shared.held else gradient) for p, gradient in self._aside]
             for parameter, _ in self._aside:
                 parameter.grad = None
+        if not self.planned:
+            model.shared.zero(model.shared.copies)
+        model.shared.attach()
 
     def _gather_aside(self):
         """Gradients of the program's own optimizer that it did not make zero are added behind the step."""
@@ -55,7 +59,7 @@ class Optimizers:
         if not self.planned:
             self._settle(self._model.layers(self._model.own), step, microbatches)
             for parameter, before in self._aside:
-                if self._model.flat:
+                if self._model.flat or id(parameter) in self._model.shared.held:
                     parameter.grad.add_(before)
                 else:
                     parameter.grad = before if parameter.grad is None else before.add_(parameter.grad)
@@ -110,8 +114,10 @@ class Optimizers:
                     group.update(now[number])
             if not self._model.flat:
                 optimizer.zero_grad()
+                self._model.shared.zero(self._model.shared.of(key[0]))
             else:
                 self._model.flat[key[0]][key[1]].gradients.zero_()
+                self._model.shared.zero(self._model.shared.of(*key))
 
     def norm(self, what):
         """Of the means. Of replicas each says that of its shares; the others' may be on their way meanwhile."""

@@ -14,6 +14,7 @@ from torch.utils.flop_counter import flop_registry
 
 from ..errors import SpecError
 from ..plan import Plan, compile as compile_spec
+from . import shared
 from .keywords import call
 from .layers import Layers, make
 from .traced import Layer, name_of, without_numbers
@@ -156,6 +157,8 @@ def plan(layers: Sequence, example: Any = None, *, ranks: int, microbatches: int
         raise SpecError("pass example=, the input of a step, or profile=, a spec that pipec.profile has measured")
     made = [make(layer, number, 0) for number, layer in enumerate(layers)]
     rows = _measured(made, x, keywords, _microbatch(target, microbatches, "target"), loss)
+    if tied := shared.said(made):
+        spec.setdefault("shared", tied)
     found = compile_spec({"pipec": 1, "pipeline": pipeline, "layers": _merged(made, rows), "schedule": schedule, **spec})
     found.is_timed = False
     return found

@@ -7,16 +7,16 @@ import torch
 from .. import _library as lib
 from ..errors import SpecError
 
-_TYPES = {torch.float32: 1, torch.float64: 2}
+TYPES = {torch.float32: 1, torch.float64: 2}
 
 
 class FlatLayer:
     """The parameters of a layer that are trained, end to end. Their `grad` is never None."""
 
-    def __init__(self, module, name):
-        named = [(each, p) for each, p in module.named_parameters() if p.requires_grad]
+    def __init__(self, module, name, held=()):
+        named = [(each, p) for each, p in module.named_parameters() if p.requires_grad and id(p) not in held]
         kinds = {p.dtype for _, p in named}
-        if len(kinds) > 1 or not kinds <= _TYPES.keys():
+        if len(kinds) > 1 or not kinds <= TYPES.keys():
             raise SpecError(f"{name} has parameters of {', '.join(sorted(map(str, kinds)))}: replicas sum one type in a layer, "
                             f"float32 or float64")
         self.dtype = kinds.pop() if kinds else torch.float32
@@ -49,25 +49,27 @@ class FlatLayer:
         """A number that tells other weights from these."""
         return int(self.weights.view(torch.int32).sum())
 
-    def share(self, replica, replicas):
-        """The part of its elements that is a replica's (pipec_stage.h)."""
-        count = self.weights.numel()
-        return slice(count * replica // replicas, count * (replica + 1) // replicas)
-
     @property
     def bytes(self):
         return self.weights.numel() * self.weights.element_size()
 
 
-def flatten(plan, rank, modules):
-    """{stage: [FlatLayer]} of a rank's modules, which must be Sequentials of the plan's layers."""
+def share(flat, replica, replicas):
+    """The part of the elements of a flat tensor that is a replica's (pipec_stage.h)."""
+    count = flat.numel()
+    return slice(count * replica // replicas, count * (replica + 1) // replicas)
+
+
+def flatten(plan, rank, modules, held):
+    """{stage: [FlatLayer]} of a rank's modules, which must be Sequentials of the plan's layers. held: ids of parameters that the
+    plan's `shared` names, which lie elsewhere."""
     found = {}
     for stage in plan.stages(rank):
         module = modules[stage.stage]
         if not isinstance(module, torch.nn.Sequential) or len(module) != len(stage.gradients):
             raise SpecError(f"stage {stage.stage} has replicas, which sum {len(stage.gradients)} layers: pass a Sequential of these "
                             f"(pipec.torch.stages makes it), not {_named(module)}", plan.name)
-        layers = found[stage.stage] = [FlatLayer(each, f"stage {stage.stage} layer {n}") for n, each in enumerate(module)]
+        layers = found[stage.stage] = [FlatLayer(each, f"stage {stage.stage} layer {n}", held) for n, each in enumerate(module)]
         for number, (layer, planned) in enumerate(zip(layers, stage.gradients)):
             if layer.bytes != planned:
                 raise SpecError(f"stage {stage.stage} layer {number} has {layer.bytes} bytes of gradients, the plan {planned}: set "
@@ -79,9 +81,10 @@ def _named(module):
     return f"a Sequential of {len(module)}" if isinstance(module, torch.nn.Sequential) else f"a {type(module).__name__}"
 
 
-def described(flat):
-    """As the library takes them."""
-    rows = [lib.Layer(size=ctypes.sizeof(lib.Layer), type=_TYPES[layer.dtype], stage=stage, layer=number,
+def described(flat, shared=()):
+    """As the library takes them. shared: [lib.Layer] besides."""
+    rows = [lib.Layer(size=ctypes.sizeof(lib.Layer), type=TYPES[layer.dtype], stage=stage, layer=number,
                       gradients=layer.gradients.data_ptr(), weights=layer.weights.data_ptr(), elements=layer.weights.numel())
             for stage, layers in flat.items() for number, layer in enumerate(layers) if layer.weights.numel()]
+    rows += shared
     return (lib.Layer * len(rows))(*rows)

@@ -106,7 +106,7 @@ class Run:
         does = {**self._steps.instructions(), lib.OPTIMIZER: optimizers.update, lib.NORM: optimizers.norm, lib.CLIP: optimizers.scale,
                 lib.SAVE: checkpoints.save, lib.LOAD: checkpoints.load}
         self._session.does = {kind: model.device.in_order(work) for kind, work in does.items()}
-        layers = described(model.flat)
+        layers = described(model.flat, model.shared.described())
         self._session.open(resume=int(resume), device=model.device.name, deadline=deadline or 0, idle=idle or 0,
                            checkpoint=_path(checkpoint), every=every, control=_path(control), trace=_path(trace), adapt=_path(adapt),
                            overwrite=int(overwrite), layers=layers, layer_count=len(layers))

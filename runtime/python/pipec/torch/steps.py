@@ -231,8 +231,10 @@ class Steps:
     def _backward_weight(self, what):
         self._stages[what.stage].backward_weight(self._first + what.microbatch, **self._part(what))
         self._sums.behind_backward(what.stage)
+        self._model.shared.passed(what)
 
     def _backward(self, what):
         self._hand_back(what, self._stages[what.stage].backward(self._first + what.microbatch, self._gradient(what),
                                                                 **self._part(what)))
         self._sums.behind_backward(what.stage)
+        self._model.shared.passed(what)
