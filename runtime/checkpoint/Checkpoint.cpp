@@ -402,8 +402,10 @@ Status openFolder(const std::string &folder, const plan::Plan &plan, const Folde
   const bool has = hasManifest(folder);
   if (use.resumes && (has || use.needsOne))
     return readManifest(folder, plan, resume.emplace());
-  if (!has || use.overwrites)
-    return {};
+  return !has || use.overwrites ? Status{} : unsaidCheckpoint(folder, use);
+}
+
+Status unsaidCheckpoint(const std::string &folder, const FolderUse &use) {
   return Status::usage(fmt::format("{}: {} has a checkpoint: go on from it with {}, or begin anew without it with {}",
                                    use.folder, folder, use.resume, use.overwrite));
 }

@@ -85,6 +85,9 @@ struct FolderUse {
   const char *folder = "--checkpoint", *resume = "--resume", *overwrite = "--overwrite";
 };
 
+/// There is a checkpoint of which nothing was said.
+Status unsaidCheckpoint(const std::string &folder, const FolderUse &use);
+
 /// Creates the folder if need be. Code::Usage if it cannot be written to.
 Status prepareFolder(const std::string &folder, const FolderUse &use = {});
 

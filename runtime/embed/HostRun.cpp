@@ -1,6 +1,7 @@
 // From a setup to a joined run, and from duties to instructions.
 #include "runtime/embed/HostRun.h"
 
+#include "runtime/checkpoint/StepFolders.h"
 #include "runtime/result/Outcome.h"
 #include "runtime/result/Transfers.h"
 #include "runtime/simulate/Steps.h"
@@ -167,6 +168,7 @@ Status HostRun::take(const PipecRunSetup &given) {
   options.attempt = setup.environment.attempt;
   options.checkpoint = textOf(given.checkpoint);
   options.every = std::max<int64_t>(given.every, 0);
+  options.hosting.folders = given.folders != 0;
   options.runsJobs = false;
   options.hosting.overlaps = std::ranges::any_of(plan.variants, &simulate::overlaps);
   options.keepsCut = "the host's modules keep their layers";
@@ -207,9 +209,16 @@ Status HostRun::takeFiles(const PipecRunSetup &given) {
   Status status;
   if (!folder.empty())
     status = runtime::prepareFolder(folder, use);
-  if (status.ok() && !folder.empty())
+  const bool folders = setup.options.hosting.folders;
+  if (status.ok() && !folder.empty() && folders) {
+    std::optional<int64_t> step;
+    status = runtime::openStepFolders(folder, use, hold, step);
+    if (step)
+      setup.resume.emplace().step = *step;
+  } else if (status.ok() && !folder.empty()) {
     status = runtime::openFolder(folder, *setup.plan, use, hold, setup.resume);
-  if (status.ok() && setup.resume && setup.resume->ofLayers())
+  }
+  if (status.ok() && setup.resume && setup.resume->ofLayers() && !folders)
     status = Status::usage(
         fmt::format("checkpoint: the states in {} are of layers, those of a host are of processes", folder));
   if (status.ok() && given.control) {
@@ -364,6 +373,11 @@ Status HostRun::drain() {
 
 Status HostRun::swap(const std::string &variant, int64_t &from) {
   Status status = talk.swap(variant, from);
+  return failed().ok() ? status : failed();
+}
+
+Status HostRun::stop() {
+  Status status = talk.stop("the host of " + plan::nameOf(place));
   return failed().ok() ? status : failed();
 }
 

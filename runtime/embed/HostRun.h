@@ -31,6 +31,7 @@ public:
   Status finish();
   Status drain();
   Status swap(const std::string &variant, int64_t &from);
+  Status stop();
   Status put(const std::string &key, const std::string &text);
   Status get(const std::string &key, const char *&text);
   Status report(const char *&json);

@@ -138,6 +138,10 @@ int pipec_run_swap(PipecRun *run, const char *variant, int64_t *from, PipecRunEr
   });
 }
 
+int pipec_run_stop(PipecRun *run, PipecRunError *error) {
+  return onRun(run, {}, error, [&] { return run->run->stop(); });
+}
+
 int pipec_run_put(PipecRun *run, const char *key, const char *text, PipecRunError *error) {
   return onRun(run, {key, text}, error, [&] { return run->run->put(key, text); });
 }

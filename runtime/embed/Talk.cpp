@@ -76,6 +76,11 @@ Status Talk::swap(const std::string &variant, int64_t &from) {
   return {Code(swapped->code), swapped->message};
 }
 
+Status Talk::stop(const std::string &why) {
+  std::lock_guard lock(mutex);
+  return say(messages::encode(messages::Stop{why})) ? Status{} : unheard();
+}
+
 std::string Talk::report() const {
   std::lock_guard lock(mutex);
   return reported;

@@ -22,6 +22,8 @@ public:
   std::optional<std::string> get(const std::string &key, std::chrono::steady_clock::time_point until);
   /// Waits until all ranks have agreed, or for as long as nothing has failed().
   Status swap(const std::string &variant, int64_t &from);
+  /// Asks the controller to end the run. `why`: who asks.
+  Status stop(const std::string &why);
   /// Empty: the run has not ended well.
   std::string report() const;
 

@@ -19,6 +19,11 @@
  * before. After pipec_run_finish, which all ranks must call behind the same step, it gives a last PIPEC_RUN_SAVE
  * where the run has a checkpoint, and PIPEC_RUN_END once all have finished.
  *
+ * Checkpoints. A state is a file of the rank, and the library writes a manifest once all ranks have saved. With
+ * `folders` a state is a folder that all ranks have in common, CHECKPOINT/step-STEP, and the manifest is the host's:
+ * the ranks write to a folder whose name has .partial behind it, and one of them renames it when all have written. A
+ * run resumes from the folder of the highest step, in any cut and with any number of ranks that the host can read.
+ *
  * Order. Instructions come one at a time, each once all that it needs has been computed and its slots are free; of
  * several that could run the one of the highest priority. An overlapped pair comes as its forward and then its
  * backward. On a GPU they come in the order in which the plan issues them, up to a step ahead of their work.
@@ -105,6 +110,7 @@ typedef struct PipecRunSetup {
   int32_t local;               /* this one's number among the run's on its machine */
   int32_t spread;              /* 1: they are on several machines */
   const char *job;             /* tells this run from others; the same text in all its processes */
+  int32_t folders;             /* 1: a checkpoint is a folder of all ranks, which the host makes */
 } PipecRunSetup;
 
 enum {
@@ -118,7 +124,7 @@ enum {
   PIPEC_RUN_NORM = 7,         /* result->number: the sum of the squares of all gradients of this rank, of replicas those
                                * of its share; the other shares may be on their way, so it changes none */
   PIPEC_RUN_CLIP = 8,         /* number: the same of all ranks; what follows for the gradients comes with OPTIMIZER */
-  PIPEC_RUN_SAVE = 9,         /* the rank's state after `step` steps, to a new file at `path` */
+  PIPEC_RUN_SAVE = 9,         /* the rank's state after `step` steps, to a new file (or a folder) at `path` */
   PIPEC_RUN_LOAD = 10,        /* the opposite, before the first step */
   PIPEC_RUN_END_OF_STEP = 11, /* `step` steps are done */
   PIPEC_RUN_END = 12          /* nothing more comes; pipec_run_report says how it was */
@@ -192,6 +198,10 @@ PIPEC_RUN_EXPORT int pipec_run_drain(PipecRun *run, PipecRunError *error);
  * rank calls it, or all alike. `from`: the step from which on it holds; called before step n, by n + 1. One that does
  * not hold yet gives way to a later one. */
 PIPEC_RUN_EXPORT int pipec_run_swap(PipecRun *run, const char *variant, int64_t *from, PipecRunError *error);
+
+/* Ends the run on all ranks in order, behind a step that all do, as `piperun --control PATH stop` does. It may come
+ * between any two calls, once the ranks have met. */
+PIPEC_RUN_EXPORT int pipec_run_stop(PipecRun *run, PipecRunError *error);
 
 /* A short text (at most 64 KiB) for all ranks, under a key; a later one takes its place. */
 PIPEC_RUN_EXPORT int pipec_run_put(PipecRun *run, const char *key, const char *text, PipecRunError *error);

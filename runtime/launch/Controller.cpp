@@ -1,5 +1,6 @@
 #include "runtime/launch/Controller.h"
 
+#include "runtime/checkpoint/StepFolders.h"
 #include "runtime/device/Clock.h"
 #include "runtime/launch/Permits.h"
 
@@ -330,8 +331,8 @@ void Controller::hear(int32_t rank, const messages::Paced &message) {
 /// Lets all ranks start at one instant, far enough ahead that the message reaches them before.
 void Controller::begin() {
   awaited.reset();
-  if (!setup.options.checkpoint.empty() && !setup.resume)
-    if (Status status = clearFolder(setup.options.checkpoint); !status.ok())
+  if (const std::string &folder = setup.options.checkpoint; !folder.empty() && !setup.resume)
+    if (Status status = setup.options.hosting.folders ? clearStepFolders(folder) : clearFolder(folder); !status.ok())
       return fail("the run cannot begin anew: " + status.message, true);
   started = true;
   int64_t at = Clock::monotonic() + 20'000'000 + 2'000'000 * int64_t(members.size());
@@ -489,8 +490,8 @@ void Controller::complete(std::map<int64_t, Saved>::iterator saved, bool ofLayer
     manifest.files.push_back(file);
   for (const auto &[of, job] : ofStep.jobs)
     manifest.jobs.push_back(job);
-  Status status = writeManifest(setup.options.checkpoint, manifest);
-  if (!status.ok())
+  const bool ofHost = setup.options.hosting.folders; // which says by itself when all is written
+  if (Status status = ofHost ? Status{} : writeManifest(setup.options.checkpoint, manifest); !status.ok())
     return fail("the checkpoint could not be written: " + status.message, true);
   run.checkpoint = manifest.step;
   for (const auto &[of, covered] : ofStep.ranks)

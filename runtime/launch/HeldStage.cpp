@@ -1,5 +1,6 @@
 #include "runtime/launch/HeldStage.h"
 
+#include "runtime/checkpoint/StepFolders.h"
 #include "runtime/plan/Layers.h"
 
 #include <fmt/format.h>
@@ -40,6 +41,8 @@ Status HeldStage::saveOne(const StateOf &of, Saved &saved) const {
 }
 
 Status HeldStage::save(int64_t step, Saved &saved) const {
+  if (ofHost)
+    return held->save(stepFolder(folder, step), step);
   if (!layers)
     return saveOne({step, StateOf::Whose::Process, place.world(), place.grid()}, saved);
   return forEachLayer(false, [&](int32_t layer) { return saveOne({step, StateOf::Whose::Layer, layer}, saved); });
@@ -85,6 +88,8 @@ std::vector<OwnedUnits> HeldStage::owned() const {
 }
 
 Status HeldStage::load(const Manifest &checkpoint) const {
+  if (ofHost)
+    return held->load(stepFolder(folder, checkpoint.step), checkpoint.step);
   if (place.shards > 1)
     if (Status status = held->share(portionsOf(checkpoint), checkpoint.step); !status.ok())
       return status;

@@ -16,9 +16,9 @@ namespace pipec::runtime {
 /// Everything but the constructor is for the issuing thread, at rest.
 class HeldStage {
 public:
-  /// The backend outlives it. `folder`: of checkpoints.
-  HeldStage(Backend &backend, const plan::Place &place, std::string folder)
-      : backend(backend), place(place), folder(std::move(folder)) {}
+  /// The backend outlives it. `folder`: of checkpoints, which are a host's own where `ofHost`.
+  HeldStage(Backend &backend, const plan::Place &place, std::string folder, bool ofHost)
+      : backend(backend), place(place), folder(std::move(folder)), ofHost(ofHost) {}
 
   /// Makes the stage, in place of the one that is there.
   Status make(std::shared_ptr<const plan::Plan> plan);
@@ -52,6 +52,7 @@ private:
   Backend &backend;
   const plan::Place place;
   const std::string folder;
+  const bool ofHost;
   std::shared_ptr<const plan::Plan> plan;      // outlives `held`
   std::shared_ptr<const plan::Variant> shared; // whose portions it has; null: none were told
   std::unique_ptr<Stage> held;

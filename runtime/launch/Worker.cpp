@@ -45,8 +45,8 @@ public:
                                return messages::dispatch<messages::ToPeer>(kind, bytes, hears);
                              }})),
         memory(options.payload()), preparer(plan, layout, backend->device(), memory),
-        held(*backend, layout.place, options.checkpoint), job(*backend, layout.place, options.checkpoint),
-        cut(plan->variants.front().cut), signals(io),
+        held(*backend, layout.place, options.checkpoint, options.hosting.folders),
+        job(*backend, layout.place, options.checkpoint), cut(plan->variants.front().cut), signals(io),
         watch(io, {identity.rank, identity.world, identity.name()}, options.deadline,
               {[this] { return waits(options.deadline); },
                [this](const std::string &why) { failure.raise(Status::run(why)); }, [this] { return does(); },

@@ -5,7 +5,7 @@
  *   host PLAN --stages S --steps N [--width N] [--checkpoint DIR] [--every N] [--resume] [--overwrite] [--deadline S]
  *        [--idle S] [--swap STEP VARIANT] [--sleep STEP SECONDS] [--fail STEP] [--finish-at N] [--opens N]
  *        [--control PATH] [--trace PATH] [--clip NORM] [--device cuda] [--transport NAME]
- *        [--replicas N] [--abandon STEP] [--drain] [--report] [--fork STEP]
+ *        [--replicas N] [--abandon STEP] [--drain] [--report] [--fork STEP] [--stop STEP]
  *
  * On a GPU the same functions run on the instructions' streams, between copies from and to the slots (gpu.h). With
  * replicas rank r has stage r alone, of one layer.
@@ -28,7 +28,7 @@ enum { kStages = 64, kMicrobatches = 256, kJobs = 4096 };
 static struct {
   const char *plan, *checkpoint, *control, *trace, *device, *transport, *variant;
   int stages, resume, overwrite, report, drain;
-  long steps, width, every, swapAt, sleepAt, failAt, finishAt, abandonAt, forkAt, opens, replicas;
+  long steps, width, every, swapAt, sleepAt, failAt, finishAt, abandonAt, forkAt, stopAt, opens, replicas;
   double deadline, idle, sleepFor, clip;
 } options = {.width = 256,
              .replicas = 1,
@@ -37,7 +37,8 @@ static struct {
              .failAt = -1,
              .finishAt = -1,
              .abandonAt = -1,
-             .forkAt = -1};
+             .forkAt = -1,
+             .stopAt = -1};
 
 static struct Stage {
   double *summed, *gathered; /* on a GPU with replicas, where these add up gradients and gather weights */
@@ -277,6 +278,8 @@ static int endOfStep(PipecRun *run, const PipecRunInstruction *i, long *left, Pi
       return code;
     printf("{\"swapped\": %ld}\n", (long)from);
   }
+  if (options.stopAt == i->step)
+    return pipec_run_stop(run, error);
   return 0;
 }
 
@@ -426,6 +429,8 @@ int main(int argc, char **argv) {
       options.abandonAt = numberAfter(argc, argv, &a);
     else if (IS("--fork"))
       options.forkAt = numberAfter(argc, argv, &a);
+    else if (IS("--stop"))
+      options.stopAt = numberAfter(argc, argv, &a);
     else if (IS("--finish-at"))
       options.finishAt = numberAfter(argc, argv, &a);
     else if (IS("--swap")) {

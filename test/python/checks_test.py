@@ -116,48 +116,12 @@ class CheckTest(AloneTest):
         self.assertRegex("\n".join(warned(plain)), r"\Astage 1 is trained in eval\(\) mode, .*\Z")
 
 
-class Place:
-    def __init__(self, at):
-        self.at = at
-
-
-class Position:
-    """A loader's, with an object of its own in its state."""
-
-    def __init__(self):
-        self.place = Place(0)
-
-    def state_dict(self):
-        return {"place": self.place}
-
-    def load_state_dict(self, state):
-        self.place = state["place"]
-
-
-class CheckpointTest(AloneTest):
+class BatchTest(AloneTest):
     def test_a_batch_that_cannot_be_cut(self):
         with self.assertRaisesRegex(pipec.SpecError, r"x has shape \(7, 4\): .*leave a loader's last batch out .* \(drop_last=True\)"):
             with pipec.torch.Run(self.plan(RECOMPUTED), self.stages(in_buffer=True), loss=lambda output, y: output.sum(),
                                  progress=False) as run:
                 run.step(torch.zeros(7, WIDTH), target=torch.zeros(7, WIDTH))
-
-    def test_checkpoints_are_read_as_tensors_and_plain_values(self):
-        plan, folder = self.plan(RECOMPUTED), self.folder / "states"
-        said = r"has __main__\.Place in it, .* torch.serialization.add_safe_globals\(\[__main__\.Place\]\)"
-
-        def again(position, resume):
-            train(plan, self.stages(in_buffer=True), steps=0 if resume else 1, state={"loader": position}, checkpoint=folder,
-                  resume=resume)
-
-        first, second = Position(), Position()
-        first.place.at = 7
-        with self.assertWarnsRegex(UserWarning, said):
-            again(first, False)
-        with self.assertRaisesRegex(pipec.SpecError, said):
-            again(second, True)
-        with torch.serialization.safe_globals([Place]):
-            again(second, True)
-        self.assertEqual(second.place.at, 7)
 
 
 class RanksTest(RunsTest):

@@ -388,7 +388,7 @@ class TrainTest(RunsTest):
             ("a variant", self.case("", right, 2, swaps=[[1, 5]]), "SpecError", 'there is no variant "5"'),
             ("a state", self.case("", right, 2, steps=2, checkpoint=folder), None, None),
             ("the state of another", self.case("", right, 2, steps=4, checkpoint=folder, resume=True, wide=True), "SpecError",
-             r"stage \d: the checkpoint is of another model"),
+             r"layer \d: the checkpoint is of another model: it lacks \d\."),
         ]
         said = self.run_cases(2, [case for _, case, _, _ in cases])
         for number, (what, _, kind, message) in enumerate(cases):

@@ -128,7 +128,7 @@ def train(case):
         state["slow"] = Slow(case["saves"][1])
     digests, losses, values, order = [], [], {}, Order()
     options = {key: case[key] for key in ("seed", "clip", "checkpoint", "every", "resume", "overwrite", "trace", "deadline", "idle",
-                                          "control", "adapt", "check") if key in case}
+                                          "control", "adapt", "check", "keep", "save") if key in case}
     if case.get("checks") is not None:
         options["check"] = case["checks"][rank]
     scaler = torch.amp.GradScaler("cpu", growth_interval=2) if case.get("infinite") else None

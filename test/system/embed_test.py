@@ -167,6 +167,13 @@ class EmbedTest(HostTest):
         steps = {len([line for line in lines if "step" in line]) for lines, _ in said}
         self.assertEqual(len(steps), 1)
 
+    def test_one_rank_stops_all(self):
+        plan, folder = self.compile(SPEC.replace("SCHEDULE", "1f1b").replace("RANKS", "2")), self.folder / "states"
+        said = self.host(plan, 2, "--stages", 2, "--steps", 1000000, "--checkpoint", folder, only={1: ["--stop", 3]})
+        steps = {len([line for line in lines if "step" in line]) for lines, _ in said}
+        self.assertEqual(len(steps), 1)
+        self.assertEqual({json.loads((folder / "manifest.json").read_text())["step"]}, steps)
+
     def test_killed_and_resumed_it_ends_as_if_it_never_was(self):
         plan = self.compile(SPEC.replace("SCHEDULE", "zb-h1").replace("RANKS", "2"))
         for attempt in range(100 if SOAK else 3):

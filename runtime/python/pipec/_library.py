@@ -25,7 +25,8 @@ class Setup(ctypes.Structure):
                 ("secret", ctypes.c_char_p), ("overwrite", ctypes.c_int32), ("layer_count", ctypes.c_int32),
                 ("layers", ctypes.POINTER(Layer)), ("refused", ctypes.c_char_p),
                 ("host", ctypes.c_char_p), ("port", ctypes.c_int32), ("process", ctypes.c_int32),
-                ("processes", ctypes.c_int32), ("local", ctypes.c_int32), ("spread", ctypes.c_int32), ("job", ctypes.c_char_p)]
+                ("processes", ctypes.c_int32), ("local", ctypes.c_int32), ("spread", ctypes.c_int32), ("job", ctypes.c_char_p),
+                ("folders", ctypes.c_int32)]
 
 
 class Instruction(ctypes.Structure):
@@ -58,6 +59,7 @@ def _open():
         "finish": [pointer, error],
         "drain": [pointer, error],
         "swap": [pointer, text, ctypes.POINTER(ctypes.c_int64), error],
+        "stop": [pointer, error],
         "put": [pointer, text, text, error],
         "get": [pointer, text, ctypes.POINTER(text), error],
         "report": [pointer, ctypes.POINTER(text), error],

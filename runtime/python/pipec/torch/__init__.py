@@ -12,6 +12,7 @@ if _version < _NEEDS:
     raise SpecError(f"PyTorch is {_torch.__version__}, pipec.torch needs {'.'.join(map(str, _NEEDS))} or newer")
 
 from .device import prepare  # noqa: E402
+from .folder import whole  # noqa: E402
 from .layers import layers, stages  # noqa: E402
 from .planned import plan  # noqa: E402
 from .random import reseed  # noqa: E402
@@ -19,4 +20,4 @@ from .run import Run  # noqa: E402
 
 prepare()
 
-__all__ = ["Run", "layers", "plan", "reseed", "stages"]
+__all__ = ["Run", "layers", "plan", "reseed", "stages", "whole"]

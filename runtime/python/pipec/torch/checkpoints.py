@@ -1,27 +1,36 @@
-"""What a checkpoint keeps of a rank."""
-import pickle
+"""Checkpoints of a run: what a rank writes of its layers, and how another one, in whatever cut, takes it."""
+import functools
+import pathlib
 import random
-import warnings
+import threading
+import time
 
 import torch
 
-from ..errors import SpecError
+from ..errors import RunError, SpecError
+from . import folder, optimizer_state
+from .folder import Content
+from .units import layers_of, title, units_of
 
-
-def _other_than_tensors(path):
-    """Why a checkpoint can be read only where its program allows more than tensors and plain values; None: it has no more."""
-    found = torch.serialization.get_unsafe_globals_in_checkpoint(path)
-    return found and (f"the checkpoint has {', '.join(sorted(found))} in it, and only tensors and plain values are read: where the "
-                      f"program has put that into `state`, let it call torch.serialization.add_safe_globals([{', '.join(sorted(found))}])"
-                      " before it resumes")
+_PLANNED = ""  # the name of the plan's optimizer; others have those in the Run's `state`
+_PAUSE = 0.01  # seconds from one look for others' parts to the next
+_PATIENCE = 600.0  # seconds from one part of a checkpoint to the next, unless the run says otherwise
 
 
 class Checkpoints:
-    """Those of a run. state: what else they keep, {name: what has a state_dict}. keeps: whether there are any."""
+    """Those of a run. state, keep, save, names: as the Run's. keeps: whether there are any. idle: seconds that ranks wait for
+    each other's parts."""
 
-    def __init__(self, model, optimizers, state, keeps):
-        self._model, self._optimizers, self._state, self._keeps = model, optimizers, state, keeps
-        self._random, self._saved = None, False
+    def __init__(self, model, optimizers, *, state, keeps, keep, save, names, scaler, idle):
+        if not isinstance(keep, int) or keep < 1:
+            raise SpecError(f"keep is {keep!r}: expected how many checkpoints stay, 1 or more")
+        if save not in ("between", "beside"):
+            raise SpecError(f"save is {save!r}: expected 'between' two steps, or 'beside' the next one")
+        self._model, self._optimizers, self._scaler = model, optimizers, scaler
+        self._state, self._keeps, self._keep, self._beside = state, keeps, keep, save == "beside"
+        self._units = units_of(model, names) if keeps else []
+        self._random, self._loaded, self._patience = None, None, idle or _PATIENCE
+        self._writing, self._memory = None, {}  # what is not complete; the copies that are written beside steps
 
     def note_random(self):
         """Keeps the random state for a checkpoint, which is written at the next step's beginning: by then the program has drawn
@@ -29,52 +38,257 @@ class Checkpoints:
         if self._keeps:
             self._random = torch.get_rng_state(), random.getstate(), self._model.device.random_state()
 
+    def _own_optimizers(self):
+        """{name: optimizer} of those in `state` that are kept layer by layer."""
+        return {name: each for name, each in self._state.items() if optimizer_state.is_layered(each, self._units)}
+
+    # Writing.
+
     def save(self, what):
-        loss = self._model.loss
-        state = {"steps": what.step, "stages": {s: module.state_dict() for s, module in self._model.modules.items()},
-                 "optimizers": {s: each.state_dict() for s, each in self._optimizers.by_layer.items()},
-                 "state": {name: each.state_dict() for name, each in self._state.items()},
-                 "loss": None if loss is None else loss.state_dict(), "gradients": self._optimizers.pending(),
-                 "random": self._random}
-        path = what.path.decode()
-        torch.save(state, path)
-        if self._state and not self._saved and (found := _other_than_tensors(path)):
-            warnings.warn(found, stacklevel=2)
-        self._saved = True
+        """The instruction SAVE."""
+        if what.step != self._loaded:  # else nothing has been trained since
+            self.save_to(pathlib.Path(what.path.decode()), what.step)
+
+    def save_to(self, path, step):
+        """To the folder of a step."""
+        self.end()
+        writer = folder.Writer(path, self._model.world_rank, *self._collect())
+        complete = functools.partial(self._complete, path, step) if self._model.world_rank == 0 else None
+        if self._beside:
+            writer.copy(self._memory)
+        self._writing = _Writing(writer, complete, self._beside)
+
+    def poll(self):
+        """Between two steps: what was not written beside steps is complete one step behind it, as all ranks have written by
+        then. Raises what has gone wrong."""
+        if self._writing is not None and (not self._beside or self._writing.is_done):
+            self.end()
+
+    def end(self):
+        """Waits until the last checkpoint is complete."""
+        if self._writing is not None:
+            self._writing.join()
+            self._writing = None
+
+    def abandon(self):
+        """The run has ended, or failed: what is not complete stays so, but is in nobody's way then."""
+        if self._writing is not None:
+            self._writing.leave()
+            self._writing = None
+
+    def _complete(self, path, step, left):
+        """On rank 0: makes a checkpoint once all ranks have written. left: an event, once nobody wants it any more."""
+        world, end = self._model.plan.world, time.monotonic() + self._patience
+        while not folder.is_written(path, world):
+            if left.wait(_PAUSE):
+                return
+            if time.monotonic() > end:
+                raise RunError(f"{path}: other ranks have not written their parts: let checkpoint be a folder that all ranks have in "
+                               "common")
+        folder.complete(path, world, {"step": step, "layers": layers_of(self._model.plan)})
+        for _, old in folder.steps(path.parent)[:-self._keep]:
+            folder.remove(old)
+
+    def _collect(self):
+        """(units for the manifest, {file: Content}) of this rank."""
+        model, units, contents = self._model, [], {}
+        optimizers, pending = self._own_optimizers(), self._optimizers.pending()
+        for unit in self._units:
+            weights, others = unit.state()
+            said = {"name": unit.name, "first": unit.first, "layers": unit.layers, "weights": None, "names": None, "optimizer": [],
+                    "gradients": None, "buffers": {}}
+            self._collect_optimizers(unit, optimizers, said, contents)
+            if model.replica == 0:
+                said["weights"], said["names"] = f"{unit.name}.safetensors", list(weights)
+                contents[said["weights"]] = Content(weights, others or None, "other")
+                names = unit.parameters()
+                if gradients := {name: pending[id(p)] for name, p in names.items() if id(p) in pending}:
+                    said["gradients"] = f"state/{unit.name}.gradients.safetensors"
+                    contents[said["gradients"]] = Content(gradients)
+            elif buffers := {name: value for name, value in weights.items() if name not in unit.parameters()}:
+                said["buffers"][str(model.replica)] = name = f"state/{unit.name}.buffers-{model.replica}.safetensors"
+                contents[name] = Content(buffers)
+            units.append(said)
+        contents[f"state/process-{model.world_rank:05}.safetensors"] = Content({}, self._of_process(optimizers), "state")
+        return units, contents
+
+    def _collect_optimizers(self, unit, own, said, contents):
+        """What a unit's optimizers keep: of replicas the first one's, or each one's share."""
+        model, names = self._model, {}
+        for name, p in unit.parameters().items():
+            names.setdefault(id(p), []).append(name)
+        flat = self._share_of(unit)
+        if flat is not None:
+            part = flat.share(model.replica, model.plan.degree)
+            optimizer, = self._planned_of(unit)
+            share, = optimizer.param_groups[0]["params"]
+            found = {_PLANNED: {**optimizer_state.of_parameters(optimizer, {id(share): ["share"]}),
+                                "share": [part.start, part.stop, [[names[id(each)][0], tuple(each.shape)] for _, each in flat.named]]}}
+            file = f"{unit.name}.optimizer-{model.replica}-of-{model.plan.degree}.safetensors"
+        elif model.replica == 0:
+            optimizers = [(_PLANNED, each) for each in self._planned_of(unit)] + [*own.items()]
+            found = {name: optimizer_state.of_parameters(each, names) for name, each in optimizers}
+            file = f"{unit.name}.optimizer.safetensors"
+        else:
+            return
+        said["optimizer"].append(file)
+        contents[file] = Content({}, {name: each for name, each in found.items() if each["parameters"]}, "optimizer")
+
+    def _planned_of(self, unit):
+        """[the plan's optimizer of a unit's parameters]; empty: there is none."""
+        key = (unit.stage, unit.number) if self._model.flat and unit.layers else (unit.stage, 0)
+        found = self._optimizers.by_layer.get(key)
+        return [] if found is None else [found]
+
+    def _share_of(self, unit):
+        """The flat layer of which replicas update shares, or None."""
+        if not self._model.flat or not self._planned_of(unit) or not unit.layers:
+            return None
+        stage = next(each for each in self._model.plan.stages(self._model.rank) if each.stage == unit.stage)
+        return self._model.flat[unit.stage][unit.number] if stage.sharded[unit.number] else None
+
+    def _of_process(self, layered):
+        return {"random": self._random, "names": sorted(self._state), "scaler": self._scaler and self._scaler.state_dict(),
+                "state": {name: each.state_dict() for name, each in self._state.items() if name not in layered}}
+
+    # Reading.
 
     def load(self, what):
-        path, model = what.path.decode(), self._model
+        """The instruction LOAD."""
+        reader, model = folder.Reader(what.path.decode()), self._model
+        if reader.layers != layers_of(model.plan):
+            raise SpecError(f"{reader.path}: is of a model of {reader.layers} layers, the plan {model.plan.name} has "
+                            f"{layers_of(model.plan)}: resume with a plan of as many layers")
+        _, state = reader.read(f"state/process-{model.world_rank % reader.world:05}.safetensors")
+        self._check_state(state)
+        states = {}  # by id of a parameter: {optimizer: {"kind", "state", "settings"}}
+        for unit in self._units:
+            self._load_unit(reader, unit, states)
+        self._load_optimizers(states)
+        for name, each in self._state.items():
+            if name in state["state"]:
+                each.load_state_dict(state["state"][name])
+        if self._scaler is not None and state["scaler"] is not None:
+            self._scaler.load_state_dict(state["scaler"])
+        generator, python, of_device = state["random"]
+        torch.set_rng_state(generator)
+        random.setstate(python)
+        if of_device is not None:
+            model.device.set_random_state(of_device)
+        self._loaded = what.step
+
+    def _check_state(self, state):
+        if sorted(self._state) != state["names"]:
+            raise SpecError(f"the checkpoint has {state['names']} in its state, the run {sorted(self._state)}: pass what it was saved with")
+        other = [name for name in self._own_optimizers() if name in state["state"]]
+        other += [name for name in self._state.keys() - state["state"].keys() if name not in self._own_optimizers()]
+        if other:
+            raise SpecError(f"{other[0]} of the run's state is an optimizer of the model's parameters alone in either the run or the "
+                            "checkpoint: pass what it was saved with")
+
+    def _load_unit(self, reader, unit, states):
+        said = reader.units.get(unit.name)
+        if said is None:
+            there = [each for each in reader.units.values()
+                     if each["first"] < unit.first + max(1, unit.layers) and unit.first < each["first"] + max(1, each["layers"])
+                     and bool(each["layers"]) == bool(unit.layers)]
+            found = " and ".join(title(each["first"], each["layers"]) for each in there) or "nothing"
+            raise SpecError(f"rank {self._model.rank} has {unit.title}, and there the checkpoint has {found}: a stage that is no Sequential "
+                            "of the plan's layers (pipec.torch.stages makes it) loads in the cut alone in which it was saved")
+        tensors, others = reader.read(said["weights"])
+        tensors = {name: value for name, value in tensors.items() if name in said["names"]}
+        if own := said["buffers"].get(str(self._model.replica)):
+            tensors.update(reader.read(own)[0])
+        unit.load(tensors, others or {})
+        parameters = unit.parameters()
+        for optimizer, found in self._optimizers_of(reader, unit, said).items():
+            for name, each in found.items():
+                if name in parameters:
+                    states.setdefault(id(parameters[name]), {})[optimizer] = each
+        gradients = reader.read(said["gradients"])[0] if said["gradients"] else {}
+        for name, gradient in gradients.items():
+            p = parameters[name]
+            if p.grad is None:
+                p.grad = gradient.to(p.device)
+            else:  # where replicas sum
+                p.grad.copy_(gradient)
+
+    def _optimizers_of(self, reader, unit, said):
+        """{optimizer: {parameter's name: {"kind", "state", "settings"}}} of a unit in the checkpoint."""
+        files = [reader.read(name)[1] for name in said["optimizer"]]
+        found = {}
+        for name in files[0] if files else ():
+            parts = [file[name] for file in files]
+            kind, groups = parts[0]["kind"], parts[0]["groups"]
+            if "share" in parts[0]:
+                parts.sort(key=lambda part: part["share"][:2])
+                flat = [(part["parameters"]["share"]["state"], part["share"][1] - part["share"][0]) for part in parts]
+                states = optimizer_state.join(unit.title, flat, parts[0]["share"][2])
+                rows = {each: {"state": state, "group": parts[0]["parameters"]["share"]["group"]} for each, state in states.items()}
+            else:
+                rows = parts[0]["parameters"]
+            found[name] = {each: {"kind": kind, "state": row["state"], "settings": groups[row["group"]]} for each, row in rows.items()}
+        return found
+
+    def _load_optimizers(self, states):
+        """states: by id of a parameter."""
+        own = self._own_optimizers()
+        there = {name for each in states.values() for name in each}
+        here = own.keys() | ({_PLANNED} if self._optimizers.by_layer else set())
+        if there and there != here:
+            shown = [", ".join(name or "the plan's" for name in sorted(names)) or "none" for names in (there, here)]
+            raise SpecError(f"the checkpoint has the optimizers: {shown[0]}; the run: {shown[1]}: pass what it was saved with")
+        for name, optimizer in own.items():
+            optimizer_state.take(f"the optimizer {name}", optimizer, lambda p, name=name: states.get(id(p), {}).get(name))
+        for key, optimizer in self._optimizers.by_layer.items():
+            unit = next((each for each in self._units if (each.stage, each.number) == key and each.layers), None)
+            flat = unit and self._share_of(unit)
+            found = self._found_share(unit, flat, states) if flat else lambda p: states.get(id(p), {}).get(_PLANNED)
+            optimizer_state.take(f"the optimizer of stage {key[0]}", optimizer, found)
+
+    def _found_share(self, unit, flat, states):
+        parts = {name: states.get(id(p), {}).get(_PLANNED) for name, p in flat.named}
+        if not all(parts.values()):
+            return lambda p: None
+        part = flat.share(self._model.replica, self._model.plan.degree)
+        first = next(iter(parts.values()))
+        state = optimizer_state.share(unit.title, {name: each["state"] for name, each in parts.items()}, flat.named, part)
+        return lambda p: {**first, "state": state}
+
+
+class _Writing:
+    """Of this rank's part, in a thread. complete(left), or None: what comes behind it. beside: the program goes on at once; else
+    once the part is written."""
+
+    def __init__(self, writer, complete, beside):
+        self._error, self._written, self._left = None, threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(writer, complete), daemon=True)
+        self._thread.start()
+        if not beside:
+            self._written.wait()
+            if complete is None or self._error is not None:
+                self.join()
+
+    def _run(self, writer, complete):
         try:
-            state = torch.load(path, map_location="cpu", weights_only=True)
-        except pickle.UnpicklingError as error:
-            raise SpecError(_other_than_tensors(path) or f"the checkpoint is not of a pipec.torch.Run: {error}") from None
-        try:
-            if set(state["stages"]) != set(model.modules):
-                raise SpecError(f"the checkpoint has the stages {sorted(state['stages'])}, rank {model.rank} {sorted(model.modules)}")
-            for s, module in model.modules.items():
-                try:
-                    module.load_state_dict(state["stages"][s])
-                except RuntimeError as error:
-                    raise SpecError(f"stage {s}: the checkpoint is of another model: {error}") from None
-            for kept, own in ((state["optimizers"], self._optimizers.by_layer), (state["state"], self._state)):
-                if set(kept) != set(own):
-                    raise SpecError(f"the checkpoint has {sorted(kept)}, the run {sorted(own)}: pass what it was saved with")
-                for name, each in own.items():
-                    each.load_state_dict(kept[name])
-            if model.loss is not None and state.get("loss") is not None:
-                model.loss.load_state_dict(state["loss"])
-            for s in model.own:
-                for name, p in model.named_parameters(s):
-                    if (gradient := state.get("gradients", {}).get((s, name))) is not None:
-                        gradient = gradient.to(p.device)
-                        if p.grad is None:
-                            p.grad = gradient
-                        else:  # where replicas sum
-                            p.grad.copy_(gradient)
-            generator, python, *own = state["random"]
-            torch.set_rng_state(generator)
-            random.setstate(python)
-            if own and own[0] is not None:
-                model.device.set_random_state(own[0])
-        except (KeyError, TypeError) as error:
-            raise SpecError(f"the checkpoint is not of a pipec.torch.Run: {error}") from None
+            writer.write()
+            self._written.set()
+            if complete is not None:
+                complete(self._left)
+        except BaseException as error:  # noqa: BLE001: it is raised where the program waits
+            self._error = error
+        self._written.set()
+
+    @property
+    def is_done(self):
+        return not self._thread.is_alive()
+
+    def leave(self):
+        self._left.set()
+        self._thread.join()
+
+    def join(self):
+        """Raises what went wrong."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error

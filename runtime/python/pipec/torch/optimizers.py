@@ -71,12 +71,11 @@ class Optimizers:
         self._aside = None
 
     def pending(self):
-        """{(stage, name): gradient} of the program's own optimizer that it has not made zero."""
+        """{id of a parameter: gradient} of the program's own optimizer that it has not made zero."""
         if self.planned:
             return {}
-        model, aside = self._model, self._aside
-        kept = {id(p): p.grad for p in model.parameters()} if aside is None else {id(p): gradient for p, gradient in aside}
-        return {(s, name): kept[id(p)] for s in model.own for name, p in model.named_parameters(s) if kept.get(id(p)) is not None}
+        aside = ((p, p.grad) for p in self._model.parameters()) if self._aside is None else self._aside
+        return {id(p): gradient for p, gradient in aside if gradient is not None}
 
     def _settle(self, layers, step, microbatches):
         """Sums over the microbatches of all replicas become means, whose norm is clipped: once a step, when nobody else uses

@@ -9,6 +9,7 @@ from .. import _library as lib
 from ..errors import Ended, SpecError
 from .checkpoints import Checkpoints
 from .checks import Checks
+from .interrupts import Interrupts
 from .keywords import Keywords
 from .losses import RunLosses
 from .meeting import Meeting
@@ -41,8 +42,11 @@ class Run:
         scaler: a torch.amp.GradScaler on each rank, for an optimizer of the program's own: losses are scaled, and what is infinite
             on one rank is so on all, so that all leave the same updates out.
         state: what else a checkpoint keeps, {name: what has a state_dict}.
-        checkpoint: a folder. every: steps from one to the next (0: only at the end). resume: goes on from what is there, if
-            anything is. overwrite: begins anew.
+        checkpoint: a folder that all ranks have in common. every: steps from one checkpoint to the next (0: only at the end).
+            resume: goes on from the last one, if there is any, of whatever cut and ranks. overwrite: begins anew. keep: how many
+            stay, the newest. save: "between" two steps, or "beside" the next one, from a copy in memory. names: names(layer, name)
+            gives what a weight or buffer of a layer is called in the whole model; None: "LAYER.NAME". Ctrl-C ends a run that has
+            checkpoints behind the step, with a last one, and is raised behind the block.
         control: a socket for `piperun --control`. adapt: "on", "observe" or "profile". trace: a file, written as trace.RANK.json.
         deadline, idle: seconds that a pass or a transfer may last while others wait for it; and the first step, saving, loading
             and the time between two steps.
@@ -56,8 +60,8 @@ class Run:
     Raises SpecError for what cannot be, RunError where another rank or the network fails."""
 
     def __init__(self, plan, modules, *, loss=None, seed=0, optimizer=None, clip=None, scaler=None, state=None, checkpoint=None, every=0,
-                 resume=False, overwrite=False, control=None, adapt=None, trace=None, deadline=None, idle=None, secret=None,
-                 check="first", progress=True, group=None):
+                 resume=False, overwrite=False, keep=1, save="between", names=None, control=None, adapt=None, trace=None, deadline=None,
+                 idle=None, secret=None, check="first", progress=True, group=None):
         self.plan = plan
         if plan.facts["refused"]:
             raise SpecError(plan.facts["refused"], plan.name)
@@ -69,7 +73,8 @@ class Run:
         try:
             self._checks = Checks(check)
             self._make(loss, seed, optimizer, clip, scaler)
-            self._checkpoints = Checkpoints(self._model, self._optimizers, dict(state or {}), keeps=checkpoint is not None)
+            self._checkpoints = Checkpoints(self._model, self._optimizers, state=dict(state or {}),
+                                            keeps=checkpoint is not None, keep=keep, save=save, names=names, scaler=scaler, idle=idle)
         except Exception as error:
             self._session.refuse(f"{type(error).__name__}: {error}")
             raise
@@ -86,6 +91,7 @@ class Run:
         except BaseException as error:
             self._session.close(f"{type(error).__name__}: {error}")
             raise
+        self._interrupts = Interrupts(self._session.stop) if checkpoint is not None else None
 
     def _make(self, loss, seed, optimizer, clip, scaler):
         """All that this rank needs of the program."""
@@ -109,7 +115,7 @@ class Run:
         layers = described(model.flat, model.shared.described())
         self._session.open(resume=int(resume), device=model.device.name, deadline=deadline or 0, idle=idle or 0,
                            checkpoint=_path(checkpoint), every=every, control=_path(control), trace=_path(trace), adapt=_path(adapt),
-                           overwrite=int(overwrite), layers=layers, layer_count=len(layers))
+                           overwrite=int(overwrite), layers=layers, layer_count=len(layers), folders=1)
 
     @property
     def steps_done(self):
@@ -135,6 +141,7 @@ class Run:
         if loss not in ("all", "last"):
             raise SpecError(f"loss is {loss!r}: expected 'all' or 'last', the ranks that want it")
         self._warn_of_eval()
+        self._checkpoints.poll()
         steps.begin(x, target, batch_id, keywords)
         self._losses.begin()
         self._optimizers.begin()
@@ -201,11 +208,24 @@ class Run:
         return self
 
     def __exit__(self, kind, error, trace):
-        if kind in (None, Ended):
-            self.close()
-        else:
-            self._session.close(f"{kind.__name__}: {error}")
+        if kind not in (None, Ended):
+            self._fail(f"{kind.__name__}: {error}")
+            return False
+        interrupted = self._interrupts is not None and self._interrupts.came is not None
+        self.close()
+        if interrupted:
+            raise KeyboardInterrupt from None
         return kind is Ended
+
+    def _fail(self, why):
+        """Ends the run on all ranks."""
+        self._session.close(why)
+        self._leave()
+
+    def _leave(self):
+        if self._interrupts is not None:
+            self._interrupts.end()
+        self._checkpoints.abandon()
 
     def close(self):
         """Ends the run on all ranks, behind the same step, with a last checkpoint where it has a folder. In a child that the
@@ -214,17 +234,19 @@ class Run:
         if not session.is_open or session.is_forked:
             return
         if self._steps.active and not session.ended:  # a step has failed, and the program has not minded
-            return session.close(f"rank {self.rank} left step {self.steps_done}")
+            return self._fail(f"rank {self.rank} left step {self.steps_done}")
         try:
             if not session.ended:
                 if self._optimizers.planned:
                     self._model.attach()
                 session.finish()
+            self._checkpoints.end()
             self._read_report()
         except BaseException as failure:
-            session.close(f"{type(failure).__name__}: {failure}")
+            self._fail(f"{type(failure).__name__}: {failure}")
             raise
         session.close(None)
+        self._leave()
 
     def _read_report(self):
         report, processes = self._session.report(), range(self.plan.world)

@@ -134,6 +134,10 @@ class Session:
         self._call(lib.LIBRARY.pipec_run_report(self.handle, ctypes.byref(text), ctypes.byref(self._error)))
         return json.loads(text.value) if text.value else {}
 
+    def stop(self):
+        """Asks for the end of the run on all ranks, behind a step that all do. Whether it could."""
+        return self.is_open and lib.LIBRARY.pipec_run_stop(self.handle, ctypes.byref(lib.Error())) == 0
+
     # What ranks tell each other.
 
     def put(self, key, text):

@@ -1,0 +1,25 @@
+// Checkpoints that a host writes (pipec_run.h): each is a folder of all ranks, step-STEP in the run's folder. What is
+// in the folder of a step is the host's. A folder that has this name is whole; until then its name ends with .partial.
+#pragma once
+
+#include "runtime/checkpoint/Checkpoint.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace pipec::runtime {
+
+/// The path of a step's folder.
+std::string stepFolder(const std::string &folder, int64_t step);
+
+/// Where a run begins: takes the hold, removes what killed runs began, and says from which step the run goes on.
+/// Code::Usage if there is a checkpoint of which nothing was said, Code::Input if there is none but one with a state of
+/// each process (Checkpoint.h). Needs prepareFolder() before.
+Status openStepFolders(const std::string &folder, const FolderUse &use, FolderHold &hold,
+                       std::optional<int64_t> &resume);
+
+/// Removes all checkpoints, of steps and of processes. Code::Run if one cannot be removed.
+Status clearStepFolders(const std::string &folder);
+
+} // namespace pipec::runtime
