@@ -101,7 +101,7 @@ class Begin(nn.Module):
         self.embedding = nn.Embedding(WORDS, WIDTH)
 
     def forward(self, x):
-        return self.embedding(x), x % 5 != 0, torch.arange(LENGTH).expand_as(x)
+        return self.embedding(x), x % 5 != 0, torch.arange(x.shape[1]).expand_as(x)
 
 
 class Masked(nn.Module):
@@ -278,10 +278,27 @@ def made(name):
     return layers(), loss, batch
 
 
-def cut_of(value, microbatch):
+def cut_of(value, microbatch, count=MICROBATCHES):
+    if isinstance(value, list):
+        return value[microbatch]
     if isinstance(value, tuple):
-        return tuple(cut_of(each, microbatch) for each in value)
-    return value.chunk(MICROBATCHES)[microbatch] if isinstance(value, torch.Tensor) else value
+        return tuple(cut_of(each, microbatch, count) for each in value)
+    return value.chunk(count)[microbatch] if isinstance(value, torch.Tensor) else value
+
+
+def shorter(value, length):
+    if isinstance(value, tuple):
+        return tuple(shorter(each, length) for each in value)
+    return value[:, :length].contiguous() if isinstance(value, torch.Tensor) else value
+
+
+def varied(value, step, how, count=MICROBATCHES):
+    """A batch, or a keyword, with sequences of other lengths by step, or by microbatch: then a list."""
+    if how == "step":
+        return shorter(value, LENGTH - step)
+    if how == "microbatch" and isinstance(value, (torch.Tensor, tuple)):
+        return [shorter(cut_of(value, m, count), 2 + (3 * m + step) % (LENGTH - 1)) for m in range(count)]
+    return value
 
 
 def call(what, values, keywords):
@@ -292,39 +309,52 @@ def call(what, values, keywords):
     return what(*values, **{name: keywords[name] for name in getattr(what, "takes", ())})
 
 
-def plain(name, cut):
+def plain(name, cut, how=None, count=MICROBATCHES):
     """({stage: digest}, losses) of one process."""
     layers, loss, batch = made(name)
 
     def run(stages, step, given, m):
-        x, target = given
-        value, keywords = cut_of(x, m), {name: cut_of(each, m) for name, each in keys(step).items()}
+        x, target = (varied(each, step, how, count) for each in given)
+        value = cut_of(x, m, count)
+        keywords = {name: cut_of(varied(each, step, how, count), m, count) for name, each in keys(step).items()}
         for stage, module in stages.items():
             pipec.torch.reseed(0, step, stage, m)
             value = call(module, (value,), keywords)
-        return call(loss, (value, cut_of(target, m)), keywords), 1
+        return call(loss, (value, cut_of(target, m, count)), keywords), 1
 
-    stages, losses = models.alone(layers, cut, map(batch, range(STEPS)), MICROBATCHES, run)
+    stages, losses = models.alone(layers, cut, map(batch, range(STEPS)), count, run)
     return {str(stage): models.digest(module) for stage, module in stages.items()}, losses
 
 
 def train(case):
     plan = pipec.load(case["plan"])
-    rank, _ = plan.place()
+    rank, replica = plan.place()
+    how, count = case.get("varies"), plan.microbatches * plan.degree
+
+    def own(value, step):
+        """This replica's."""
+        value = varied(value, step, how, count)
+        return value[replica * plan.microbatches:(replica + 1) * plan.microbatches] if isinstance(value, list) else value
+
     layers, loss, batch = made(case["model"])
     modules = pipec.torch.stages(plan, layers, rank)
-    own, losses = models.adamw(modules.values()), []
-    with pipec.torch.Run(plan, modules, loss=loss, progress=False, state={"optimizer": own}) as run:
+    updates, losses = models.adamw(modules.values()), []
+    shapes = case.get("shapes", ["same" if how is None else "vary"] * plan.ranks)[rank]
+    with pipec.torch.Run(plan, modules, loss=loss, progress=False, state={"optimizer": updates}, shapes=shapes) as run:
         for step in range(STEPS):
-            x, target = batch(step)
-            keywords = keys(step) if case["model"] == "keyed" else {}
+            if step == case.get("swaps"):
+                run.swap(1)
+            x, target = (own(each, step) for each in batch(step))
+            keywords = {name: own(each, step) for name, each in keys(step).items()} if case["model"] == "keyed" else {}
+            if "entries" in case:
+                x = x[:case["entries"]]
             for name in case.get("lacks", {}).get(str(rank), ()):
                 del keywords[name]
             for name, value in case.get("further", {}).items():
-                keywords[name] = torch.ones(value) if isinstance(value, list) else value
+                keywords[name] = [torch.ones(2)] * value if how else torch.ones(value) if isinstance(value, list) else value
             losses.append(run.step(x, target=target, **keywords).item())
-            own.step()
-            own.zero_grad()
+            updates.step()
+            updates.zero_grad()
     return {"digests": {stage: models.digest(module) for stage, module in modules.items()}, "losses": losses}
 
 

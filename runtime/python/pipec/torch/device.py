@@ -45,6 +45,8 @@ class Host:
 
     def slot(self, address, size):
         """The bytes at an address of the runtime's."""
+        if not size:
+            return torch.empty(0, dtype=torch.uint8)
         return torch.frombuffer((ctypes.c_char * size).from_address(address), dtype=torch.uint8)
 
     def in_order(self, work):
@@ -93,6 +95,8 @@ class Gpu:
         self._streams = {}
 
     def slot(self, address, size):
+        if not size:
+            return torch.empty(0, dtype=torch.uint8, device=self.device)
         return torch.as_tensor(_Memory(address, size), device=self.device)
 
     def in_order(self, work):

@@ -3,7 +3,7 @@ import inspect
 import weakref
 
 import torch
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ..errors import SpecError
 from .traced import Layer
@@ -73,17 +73,27 @@ def call(module, x, keywords):
     return x
 
 
-def rows_of(value):
-    """Of a batch, by its first tensor that has dimensions; 0: it has none."""
+def rows_of(value, varies=False):
+    """Of a batch, by its first tensor that has dimensions; 0: it has none. varies: a list is of microbatches."""
+    if varies and type(value) is list:
+        return sum(map(rows_of, value))
     return next((each.shape[0] for each in tree_leaves(value) if isinstance(each, torch.Tensor) and each.dim() > 0), 0)
+
+
+def each_of(value, microbatches, what):
+    """A list of what microbatches get."""
+    if len(value) != microbatches:
+        raise SpecError(f"{what} is a list of {len(value)}: expected an entry of each of the step's {microbatches} microbatches, as "
+                        'shapes is "vary"; what is to be cut is a tensor, or a tuple or dict of tensors')
+    return value
 
 
 class Keywords:
     """Those of a run's steps: who takes them, and whether each rank is given its own, in each step the same. sizes: what is said
-    where rows are others."""
+    where rows are others. varies: these may be, and a list is of microbatches."""
 
-    def __init__(self, rank, modules, loss, sizes):
-        self._rank, self._sizes = rank, sizes
+    def __init__(self, rank, modules, loss, sizes, varies=False):
+        self._rank, self._sizes, self._varies = rank, sizes, varies
         self._takes = {f"stage {s}": taken(module) for s, module in modules.items()}
         self._takes["the loss"] = {} if loss is None else taken_by_loss(loss)
         self.own = sorted(set().union(*self._takes.values()))  # what this rank takes
@@ -102,9 +112,11 @@ class Keywords:
                 known = ", ".join(sorted(set().union(*self._taken))) or "none"
                 raise SpecError(f"no stage takes the keyword {name}, nor does the loss (they take: {known}): name it in a layer's "
                                 "forward, where **kwargs does not count, or leave it out")
-        given = {name: rows_of(value) for name, value in keywords.items()}
+        given = {name: rows_of(value, self._varies) for name, value in keywords.items()}
         if self.told is not None:
-            if given != self.told[0]:
+            if self._varies and rows:
+                self._check_rows(self._rank, given, rows)
+            if given.keys() != self.told[0].keys() if self._varies else given != self.told[0]:
                 raise SpecError(f"step got keywords of {_shown(given)}, in the first step it was {_shown(self.told[0])}: pass the "
                                 f"same in each step, with as many rows; {self._sizes}")
             return False
@@ -124,10 +136,14 @@ class Keywords:
                     if name not in given and name in self._taken[process]:
                         raise SpecError(f"rank {process} lacks the keyword {name}, which its stages take and rank {other} was given: "
                                         f"pass {name}= to step on every rank whose stages take it")
-            for name, own in given.items():
-                if own and own != rows:
-                    raise SpecError(f"the keyword {name} has {own} rows on rank {process}, x has {rows}: a keyword's first dimension "
-                                    "is that of the batch; expand what is the same for all rows, or keep it in a buffer")
+            self._check_rows(process, given, rows)
+
+    @staticmethod
+    def _check_rows(process, given, rows):
+        for name, own in given.items():
+            if own and own != rows:
+                raise SpecError(f"the keyword {name} has {own} rows on rank {process}, x has {rows}: a keyword's first dimension "
+                                "is that of the batch; expand what is the same for all rows, or keep it in a buffer")
 
     def cut(self, keywords, microbatches, split):
         """[of each microbatch: {name: value}] of those that this rank takes. split(tensor, microbatches, name) gives a tensor's
@@ -143,7 +159,12 @@ class Keywords:
                 return [{key: part[m] for key, part in parts.items()} for m in range(microbatches)]
             return [value] * microbatches
 
-        parts = {name: rows(value, name) for name, value in keywords.items() if name in self.own}
+        def of_all(value, name):
+            if self._varies and type(value) is list:
+                return tree_map_only(torch.Tensor, torch.Tensor.detach, each_of(value, microbatches, f"the keyword {name}"))
+            return rows(value, name)
+
+        parts = {name: of_all(value, name) for name, value in keywords.items() if name in self.own}
         return [{name: part[m] for name, part in parts.items()} for m in range(microbatches)]
 
 

@@ -118,6 +118,10 @@ class LayeredStage:
     def backward(self, microbatch, gradient=None, first=0, layers=0):
         return self._back("backward", microbatch, gradient, first, layers)
 
+    def needs_gradient(self, microbatch):
+        """As a stage's."""
+        return self._layers[-1].needs_gradient(microbatch)
+
     def held(self):
         """As a stage's: what several layers hold counts once, and so does what waits between them."""
         storages = {}

@@ -67,15 +67,17 @@ def check_replicas(model, session):
                             "pipec.torch.stages what makes layers (it seeds them), or seed before they are made", model.plan.name)
 
 
-def check_ranks(model, session, checks, keys):
-    """What only all ranks together show: shared parameters, and that each compares when the others do."""
+def check_ranks(model, session, checks, keys, shapes):
+    """What only all ranks together show: shared parameters, and that each compares when the others do, and lets shapes vary."""
     if model.plan.world == 1:
         return
     held = model.shared.held
     model.shared.begin_equal(session)
-    session.put(f"open/{model.world_rank}", json.dumps([checks.kind, shared.held_elsewhere(model.modules, held), keys.own]))
-    kinds, elsewhere, takes = zip(*(json.loads(session.get(f"open/{process}")) for process in range(model.plan.world)))
+    session.put(f"open/{model.world_rank}", json.dumps([checks.kind, shared.held_elsewhere(model.modules, held), keys.own, shapes]))
+    kinds, elsewhere, takes, vary = zip(*(json.loads(session.get(f"open/{process}")) for process in range(model.plan.world)))
     keys.hear(takes)
     if checks.kind != kinds[0]:
         raise SpecError(f"check is {checks.kind!r}, on rank 0 {kinds[0]!r}: pass the same on all ranks")
+    if shapes != vary[0]:
+        raise SpecError(f"shapes is {shapes!r}, on rank 0 {vary[0]!r}: pass the same on all ranks")
     shared.compare(model.plan, model.modules, held, elsewhere)

@@ -9,6 +9,7 @@ from .. import _library as lib
 from ..errors import Ended, SpecError
 from .checkpoints import Checkpoints
 from .checks import Checks
+from .evaluation import Evaluations
 from .interrupts import Interrupts
 from .keywords import Keywords
 from .losses import RunLosses
@@ -19,7 +20,7 @@ from .optimizers import Optimizers
 from .progress import Progress
 from .replicas import described
 from .session import Session
-from .slots import SIZES
+from .slots import SHAPES, SIZES
 from .steps import Steps
 
 
@@ -53,6 +54,8 @@ class Run:
         secret: the job's; None: PIPEC_SECRET's, or a random one that the ranks share by their process group or torchrun's store.
         check: when R's output is compared with F's, and the batches of the first stage's rank with those of the last one's:
             "first" (in two steps, at the beginning and behind each swap), "always" or "never"; the same on all ranks.
+        shapes: "vary": sizes of what stages hand on may be others in each microbatch, up to the bytes of the plan; "same": they stay
+            as in the first one. The same on all ranks.
         progress: whether rank 0 prints; of several pipelines the one that has the launcher's process 0.
         group: the processes of the pipeline, a torch.distributed process group such as mesh["pp"].get_group(). Each pipeline of a mesh is
             a run of its own. None: all processes that the launcher has started.
@@ -61,7 +64,7 @@ class Run:
 
     def __init__(self, plan, modules, *, loss=None, seed=0, optimizer=None, clip=None, scaler=None, state=None, checkpoint=None, every=0,
                  resume=False, overwrite=False, keep=1, save="between", names=None, control=None, adapt=None, trace=None, deadline=None,
-                 idle=None, secret=None, check="first", progress=True, group=None):
+                 idle=None, secret=None, check="first", shapes="same", progress=True, group=None):
         self.plan = plan
         if plan.facts["refused"]:
             raise SpecError(plan.facts["refused"], plan.name)
@@ -72,7 +75,9 @@ class Run:
         self._session, self._report, self._warned = Session(plan, meeting), None, False
         try:
             self._checks = Checks(check)
-            self._make(loss, seed, optimizer, clip, scaler)
+            if shapes not in SHAPES:
+                raise SpecError(f"shapes is {shapes!r}: expected {', '.join(map(repr, SHAPES))}")
+            self._make(loss, seed, optimizer, clip, scaler, shapes)
             self._checkpoints = Checkpoints(self._model, self._optimizers, state=dict(state or {}),
                                             keeps=checkpoint is not None, keep=keep, save=save, names=names, scaler=scaler, idle=idle)
         except Exception as error:
@@ -85,7 +90,7 @@ class Run:
             self._session.until_end_of_step()
             self._session.steps_done = self._session.instruction.step
             check_replicas(self._model, self._session)
-            check_ranks(self._model, self._session, self._checks, self._keys)
+            check_ranks(self._model, self._session, self._checks, self._keys, shapes)
             self._session.done()
             self._checkpoints.note_random()
         except BaseException as error:
@@ -93,7 +98,7 @@ class Run:
             raise
         self._interrupts = Interrupts(self._session.stop) if checkpoint is not None else None
 
-    def _make(self, loss, seed, optimizer, clip, scaler):
+    def _make(self, loss, seed, optimizer, clip, scaler, shapes):
         """All that this rank needs of the program."""
         model, session = self._model, self._session
         check(model, loss, optimizer, clip)
@@ -102,9 +107,10 @@ class Run:
                             "example in bfloat16")
         model.prepare()
         self.modules = model.modules
-        self._keys = Keywords(self.rank, model.modules, loss if model.last in model.own else None, SIZES)
+        self._keys = Keywords(self.rank, model.modules, loss if model.last in model.own else None, SIZES, shapes == "vary")
         self._losses = RunLosses(model, session)
-        self._steps = Steps(model, session, self._losses, self._checks, self._keys, loss=loss, seed=seed, scaler=scaler)
+        self._steps = Steps(model, session, self._losses, self._checks, self._keys, loss=loss, seed=seed, scaler=scaler, shapes=shapes)
+        self._evaluations = Evaluations(model, session, self._steps, self._keys, shapes)
         self._optimizers = Optimizers(model, session, self._losses, optimizer, clip, scaler)
 
     def _open(self, checkpoint, every, resume, overwrite, control, adapt, trace, deadline, idle):
@@ -129,15 +135,18 @@ class Run:
 
         keywords: further inputs, for example attention_mask=mask. A layer gets those that its forward names, the loss those that it
         names; what goes into **kwargs has no name. Every rank passes those that its stages take. They are cut as x is; what is no
-        tensor, or a tensor without dimensions, goes whole to each microbatch."""
+        tensor, or a tensor without dimensions, goes whole to each microbatch.
+
+        Where shapes vary, x, target and keywords may also be lists with an entry of each microbatch: sequences padded to the longest
+        of theirs, for example."""
         session, steps = self._session, self._steps
         if session.ended:
             raise Ended(f"the run has ended after {self.steps_done} steps")
         if not session.is_open:
             raise SpecError("the run is closed")
         if not torch.is_grad_enabled():
-            raise SpecError("step trains, and gradients are off (torch.no_grad or torch.inference_mode): leave that block. Evaluation "
-                            "through the pipeline is not supported yet")
+            raise SpecError("step trains, and gradients are off (torch.no_grad or torch.inference_mode): leave that block, or "
+                            "call evaluate")
         if loss not in ("all", "last"):
             raise SpecError(f"loss is {loss!r}: expected 'all' or 'last', the ranks that want it")
         self._warn_of_eval()
@@ -167,6 +176,34 @@ class Run:
         if self._progress:
             self._progress.step(self.steps_done, took, steps.tokens, steps.peak, mean)
         return mean
+
+    def evaluate(self, x=None, target=None, *, microbatches=None, outputs=False, **keywords):
+        """Between two steps, on all ranks alike: the forwards of a batch, without gradients, and the mean loss of all microbatches
+        and replicas, a scalar tensor on every rank. Nothing of it is kept, and training goes on as if it had not been. Modules are
+        in the mode they are in: call eval() on them before and train() afterwards where they have dropout or batch norm. Random
+        numbers are apart from those of steps: pipec.torch.reseed(seed, -1 - steps_done, stage, microbatch).
+
+        x, target, keywords: as step takes them, of any number of rows. They are cut into microbatches of as many rows as in the
+        last step (before the first step: into as many microbatches as the plan has), or into `microbatches`; those must not be
+        larger than a step's. outputs: the last stage's rank gets [the last stage's output of each microbatch] in place of the
+        loss, the others None; target is not needed then.
+
+        Raises SpecError where the plan has no evaluation, rows are not divided, or a keyword is missing."""
+        session = self._session
+        if session.ended:
+            raise Ended(f"the run has ended after {self.steps_done} steps")
+        if not session.is_open:
+            raise SpecError("the run is closed")
+        if self.plan.facts["no_evaluation"]:
+            raise SpecError(self.plan.facts["no_evaluation"], self.plan.name)
+        if self._optimizers.planned:  # updates of the last step may be left
+            self._model.attach()
+        self._steps.active = True
+        found = self._evaluations.run(x, target, keywords, microbatches, outputs)
+        session.done()
+        self._steps.active = False
+        self._checkpoints.note_random()
+        return found
 
     def clip_grad_norm_(self, most):
         """Between two steps, on all ranks: multiplies the gradients so that the norm of those of all ranks is `most` at most, as

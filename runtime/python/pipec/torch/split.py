@@ -178,6 +178,10 @@ class Stage:
         state = self._take(microbatch, "BW", "forwarded")
         return self._backward_all(state, state.gradients) if self._begins(state, gradient) else None
 
+    def needs_gradient(self, microbatch):
+        """Whether what F, or R, gave depends on anything that is trained."""
+        return self._microbatches[microbatch].roots is not None
+
     def held(self):
         """Bytes of what is kept for backward, each storage once, parameters and buffers aside. It walks the graphs: for
         tests and reports, not for each instruction."""

@@ -8,33 +8,36 @@ from torch.utils._pytree import tree_leaves
 from .. import _library as lib
 from ..errors import SpecError
 from .checks import checksum_of_batch, different_batches
-from .keywords import rows_of
+from .keywords import each_of, rows_of
 from .layered import LayeredStage, first_stage
 from .slots import SIZES, Boundaries
 from .split import UNREACHED, Stage
-from .trees import TreeSlot
 from .wrapped import Sums
 
 _WHOLE = {}  # a pass of all layers
 
 
-def _split(value, parts, what):
-    """A batch by microbatches: of a tensor its rows, of a tuple or dict each of theirs."""
+def split(value, parts, what, varies=False):
+    """A batch by microbatches: of a tensor its rows, of a tuple or dict each of theirs. varies: a list has an entry of each."""
+    if varies and type(value) is list:
+        return each_of(value, parts, what)
     if isinstance(value, torch.Tensor):
         if value.dim() == 0 or value.shape[0] % parts:
             raise SpecError(f"{what} has shape {tuple(value.shape)}: its first dimension is not divided by the {parts} "
-                            f"microbatches of a step; {SIZES}")
+                            f"microbatches of a step; {'pass a list with an entry of each' if varies else SIZES}")
         return value.chunk(parts)
     if isinstance(value, (tuple, list)):
-        return list(zip(*(_split(each, parts, what) for each in value)))
+        return list(zip(*(split(each, parts, what) for each in value)))
     if isinstance(value, dict):
-        rows = {key: _split(each, parts, what) for key, each in value.items()}
+        rows = {key: split(each, parts, what) for key, each in value.items()}
         return [{key: row[i] for key, row in rows.items()} for i in range(parts)]
     raise SpecError(f"{what} is a {type(value).__name__}: expected a tensor, or a tuple or dict of tensors")
 
 
-def _samples(x):
+def _samples(x, varies):
     """A batch's tokens: the elements of its first tensor where they are integers, else its rows."""
+    if varies and type(x) is list:
+        return sum(_samples(each, False) for each in x)
     first = next(each for each in tree_leaves(x) if isinstance(each, torch.Tensor))
     return rows_of(x) if first.is_floating_point() else first.numel()
 
@@ -53,9 +56,9 @@ def _without_autocast(work):
 
 
 class Steps:
-    """Those of a rank's stages. loss, seed, scaler: as the Run's. keys: Keywords of the rank."""
+    """Those of a rank's stages. loss, seed, scaler, shapes: as the Run's. keys: Keywords of the rank."""
 
-    def __init__(self, model, session, losses, checks, keys, *, loss, seed, scaler):
+    def __init__(self, model, session, losses, checks, keys, *, loss, seed, scaler, shapes):
         self._model, self._plan, self._session = model, model.plan, session
         self._losses, self._checks, self._keys = losses, checks, keys
         self._parts, split = self._plan.facts["parts"], self._plan.facts["split"]
@@ -65,7 +68,7 @@ class Steps:
             self._stages[s] = make(module, number=s, loss=loss if s == model.last else None, seed=seed, wants_gradient=s > 0,
                                    split=split, checks=checks, scale=scaler and scaler.scale)
         self._layered = {s: tuple(model.modules[s]) for s, each in self._stages.items() if isinstance(each, LayeredStage)}
-        self._boundaries = Boundaries(model, session)
+        self._boundaries, self._varies = Boundaries(model, session, shapes), shapes == "vary"
         self._sums = Sums(model.modules)
         self._handed, self._gradients = {}, {}
         self._x = self._target = self._batch_id = None
@@ -74,6 +77,17 @@ class Steps:
         self.active = False  # whether a step has begun that has not ended
         self._here = 0  # steps of this process
         self._measures_memory, self.peak, self.tokens = False, 0, 0
+
+    @property
+    def rows_of_microbatch(self):
+        """In the last step, on the first stage's rank; 0: not known."""
+        return self._boundaries.rows[1] // self.microbatches if self.microbatches else 0
+
+    def evaluate(self, what, microbatch, x, **options):
+        """F of an evaluation: (what the stage gives, the count where that is a loss with one)."""
+        stage = self._stages[what.stage]
+        output = stage.evaluate(microbatch, x, step=what.step, **options, **self._part(what))
+        return output, stage.count
 
     def instructions(self):
         """{kind: what does it}."""
@@ -85,7 +99,7 @@ class Steps:
         for stage, layers in self._layered.items():
             if tuple(self._model.modules[stage]) != layers:
                 raise SpecError(f"stage {stage} has other layers than when the run began: begin a run with them")
-        rows = rows_of(x)
+        rows = rows_of(x, self._varies)
         if self._keys.check(keywords, rows) and self._plan.world > 1:
             self._session.put(f"keywords/{self._model.world_rank}", json.dumps(self._keys.told))
         if rows:
@@ -96,6 +110,7 @@ class Steps:
 
     def release(self):
         """All passes of the step are done."""
+        self._boundaries.release()
         self._handed.clear()
         self._gradients.clear()
         self._x = self._target = None
@@ -107,7 +122,7 @@ class Steps:
         self._here += 1
         self._measures_memory = self._here == 1  # in the second step: the first one still learns
         if x is not None and 0 in self._model.own:
-            self.tokens = _samples(x)
+            self.tokens = _samples(x, self._varies)
         if self._here == 2:
             session.put(f"peak/{process}", str(self.peak))
             session.put(f"tokens/{process}", str(self.tokens))
@@ -131,13 +146,13 @@ class Steps:
         if 0 in model.own:
             if self._x is None:
                 raise SpecError(f"rank {model.rank} has the first stage: step needs x")
-            self._x = _split(self._x, what.microbatches, "x")
+            self._x = split(self._x, what.microbatches, "x", self._varies)
         if model.last in model.own:
             if self._target is None:
                 raise SpecError(f"rank {model.rank} has the last stage: step needs target")
-            self._target = _split(self._target, what.microbatches, "target")
+            self._target = split(self._target, what.microbatches, "target", self._varies)
         if self._keywords:
-            self._keywords = self._keys.cut(self._keywords, what.microbatches, _split)
+            self._keywords = self._keys.cut(self._keywords, what.microbatches, split)
 
     def _compare_batches(self, step):
         """What the first stage's rank was given with what the last one's was. The first has begun its step before anything
@@ -166,7 +181,7 @@ class Steps:
         if not self.microbatches:
             self._begin_microbatches(what)
         if what.input:
-            x = self._boundaries.slot(what.input, what.input_bytes, stage - 1).clone()
+            x = self._boundaries.receive(what)
         elif what.first_layer > 0:
             x = None
         elif stage > 0:
@@ -181,7 +196,7 @@ class Steps:
         elif stage == self._model.last:
             self._losses.add(what, output, self._stages[stage].count)
         elif what.output:
-            self._boundaries.send(what, stage, output)
+            self._boundaries.send(what, output)
         else:
             self._handed[stage + 1, m] = output
         if self._measures_memory:
@@ -202,23 +217,14 @@ class Steps:
         if stage == self._model.last or not self._ends(what):
             return None
         if what.input:
-            slot = self._boundaries.slot(what.input, what.input_bytes, stage)
-            if type(slot) is TreeSlot:
-                return slot.gradients() or UNREACHED
-            return slot.clone() if slot.is_floating_point() or slot.is_complex() else UNREACHED
+            return self._boundaries.receive_gradient(what, lambda: self._stages[stage].needs_gradient(self._first + what.microbatch))
         gradient = self._gradients.pop((stage, what.microbatch))
         return UNREACHED if gradient is None else gradient
 
     def _hand_back(self, what, gradient):
         stage = what.stage
         if what.output:
-            slot = self._boundaries.slot(what.output, what.output_bytes, stage - 1)
-            if type(slot) is TreeSlot:
-                slot.copy_gradients_(gradient)
-            elif gradient is None:
-                slot.zero_()
-            else:
-                slot.copy_(gradient)
+            self._boundaries.send_gradient(what, gradient)
         elif stage > 0 and what.first_layer == 0:
             self._gradients[stage - 1, what.microbatch] = gradient
 

@@ -168,42 +168,61 @@ def bytes_of(value):
     return Layout.of(value).bytes if type(value) is Tree else value.numel() * value.element_size()
 
 
+def gradient_bytes_of(value, need):
+    """Of the gradients of a Tree in their slot, or of that of a tensor. need: whether a tensor needs one."""
+    return Layout.of(value).gradient_bytes if type(value) is Tree else bytes_of(value) if need else 0
+
+
 class Layout:
-    """What a rank knows of a boundary's tree before a microbatch comes: structure, which tensors need a gradient, and of each
-    tensor its dtype and shape."""
+    """What a rank knows of a boundary before a microbatch comes: structure, which tensors need a gradient, and of each tensor its
+    dtype and shape. A tensor that is no tree has the structure 0."""
 
     def __init__(self, structure, needs, kinds):
         self.structure, self.needs, self.kinds = structure, needs, kinds
         self.begins, self.bytes = size_of(kinds)
+        self.gradients = [kind for kind, need in zip(kinds, needs) if need]
+        self.gradient_begins, self.gradient_bytes = size_of(self.gradients)
 
     @staticmethod
-    def of(tree):
-        return Layout(tree.structure, tree.needs, _kinds(tree))
+    def of(value):
+        """Of a Tree or a tensor."""
+        if type(value) is Tree:
+            return Layout(value.structure, value.needs, _kinds(value))
+        return Layout(0, (value.is_floating_point() or value.is_complex(),), [(value.dtype, value.shape)])
+
+    @property
+    def is_tree(self):
+        return type(self.structure) is not int
 
     def fits(self, tree):
         return self.needs == tree.needs and self.kinds == _kinds(tree) and self.structure == tree.structure
 
-    def difference(self, other):
-        """How another layout is not this one, as texts (of that one, of this one); None: it is the same."""
+    def difference(self, other, *, sizes=True):
+        """How another layout is not this one, as texts (of that one, of this one); None: it is the same. sizes: whether those
+        count; the number of dimensions always does."""
         if self.structure != other.structure:
             return str(other), str(self)
         paths = {number: path for path, number in _paths(self.structure) if number is not None}
         for number, (now, before) in enumerate(zip(other.kinds, self.kinds)):
-            if now != before:
-                return f"part {paths[number]} as {tuple(now[1])} of {now[0]}", f"{tuple(before[1])} of {before[0]}"
+            if now != before and (sizes or now[0] != before[0] or len(now[1]) != len(before[1])):
+                part = f"part {paths[number]} as " if self.is_tree else ""
+                return f"{part}{_of_kind(*now)}", _of_kind(*before)
             if other.needs[number] != self.needs[number]:
                 says = {True: "one that needs a gradient", False: "one that needs no gradient"}
                 return f"part {paths[number]} as {says[other.needs[number]]}", says[self.needs[number]]
         return None
 
     def __str__(self):
-        return f"the tree {_shown(self.structure)}"
+        return f"the tree {_shown(self.structure)}" if self.is_tree else _of_kind(*self.kinds[0])
 
-    def parts(self):
-        """Each part with its shape, dtype and bytes: a text."""
+    def parts(self, gradients=False):
+        """Each part, or each that needs a gradient, with its shape, dtype and bytes: a text."""
+        if not self.is_tree:
+            return _of_kind(*self.kinds[0])
         paths = {number: path for path, number in _paths(self.structure) if number is not None}
-        return ", ".join(f"{paths[n]} {tuple(shape)} of {dtype} ({torch.Size(shape).numel() * dtype.itemsize} bytes)"
-                         for n, (dtype, shape) in enumerate(self.kinds))
+        parts = [f"{paths[n]} {_of_kind(dtype, shape)} ({torch.Size(shape).numel() * dtype.itemsize} bytes)"
+                 for n, (dtype, shape) in enumerate(self.kinds) if self.needs[n] or not gradients]
+        return f"{', '.join(parts)}, each at a multiple of {_ALIGNMENT}"
 
     def told(self):
         """As JSON's values. Raises SpecError where a text cannot say what the tree is."""
@@ -238,6 +257,10 @@ class Layout:
                       [(getattr(torch, dtype), torch.Size(shape)) for dtype, shape in said["parts"]])
 
 
+def _of_kind(dtype, shape):
+    return f"{tuple(shape)} of {dtype}"
+
+
 def _kinds(tree):
     return [(each.dtype, each.shape) for each in tree.tensors]
 
@@ -261,15 +284,13 @@ def _not_found(name):
 
 
 class TreeSlot:
-    """A slot of the runtime's with a tree in it, or with the gradients of those parts that need one."""
+    """A slot of the runtime's with a tree in it."""
 
     shape = dtype = None  # no tensor's
 
     def __init__(self, layout, memory):
         self.layout = layout
         self._parts = _views(layout.kinds, layout.begins, memory)
-        wanted = [kind for kind, need in zip(layout.kinds, layout.needs) if need]
-        self._gradients = _views(wanted, size_of(wanted)[0], memory)
 
     def copy_(self, tree):
         for slot, each in zip(self._parts, tree.tensors):
@@ -278,13 +299,20 @@ class TreeSlot:
     def clone(self):
         return Tree(self.layout.structure, [each.clone() for each in self._parts], self.layout.needs)
 
-    def gradients(self):
-        """[gradient of each part that needs one]."""
-        return [each.clone() for each in self._gradients]
 
-    def copy_gradients_(self, gradients):
+class GradientSlot:
+    """A slot of the runtime's with the gradients of those parts of a tree that need one."""
+
+    def __init__(self, layout, memory):
+        self._parts = _views(layout.gradients, layout.gradient_begins, memory)
+
+    def clone(self):
+        """[gradient of each part that needs one]."""
+        return [each.clone() for each in self._parts]
+
+    def copy_(self, gradients):
         """None: there are none; None in place of a gradient: zero."""
-        for slot, each in zip(self._gradients, gradients or [None] * len(self._gradients)):
+        for slot, each in zip(self._parts, gradients or [None] * len(self._parts)):
             slot.zero_() if each is None else slot.copy_(each)
 
 
