@@ -4,7 +4,7 @@ B ends. The first microbatch shows how (graph.py), and so does each later one wh
 from contextlib import nullcontext
 
 import torch
-from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.autograd.graph import GradientEdge, _engine_run_backward, get_gradient_edge
 
 from ..errors import Error
 from .boxes import in_boxes, nothing_saved, saved_tensors
@@ -361,8 +361,7 @@ class Stage:
         plan.narrow(nodes, "B")
         try:
             entries = [GradientEdge(state.entry, number) for number in range(state.entries)]
-            found = torch.autograd.grad(state.roots, entries + plan.captures(nodes), gradients,
-                                        retain_graph=first or plan.with_graph, allow_unused=True)
+            found = _run_backward(state.roots, gradients, tuple(entries + plan.captures(nodes)), first or plan.with_graph)
             found, arrived = found[:state.entries], list(found[state.entries:])
         finally:
             for handle in handles:
@@ -385,7 +384,7 @@ class Stage:
         return self._found(state, found)
 
     def _backward_all(self, state, gradients, *_):
-        torch.autograd.backward(state.roots, gradients)
+        _run_backward(state.roots, gradients)
         found = state.found
         state.drop_graph()
         return self._found(state, found)
@@ -396,6 +395,16 @@ class Stage:
         if not state.of_tree:
             return gradients[0] if gradients else None
         return list(gradients) if gradients and any(each is not None for each in gradients) else None
+
+
+def _run_backward(roots, gradients, inputs=(), keeps_graph=False):
+    """torch.autograd.backward, or of inputs torch.autograd.grad, without the look at each gradient, which _begins has had."""
+    if gradients[0] is None:  # of a loss
+        if inputs:
+            return torch.autograd.grad(roots, inputs, gradients, retain_graph=keeps_graph, allow_unused=True)
+        return torch.autograd.backward(roots, gradients)
+    return _engine_run_backward(tuple(roots), tuple(gradients), keeps_graph, False, inputs, allow_unreachable=True,
+                                accumulate_grad=not inputs)
 
 
 def _named(value):

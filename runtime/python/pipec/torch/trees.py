@@ -293,8 +293,7 @@ class TreeSlot:
         self._parts = _views(layout.kinds, layout.begins, memory)
 
     def copy_(self, tree):
-        for slot, each in zip(self._parts, tree.tensors):
-            slot.copy_(each)
+        torch._foreach_copy_(self._parts, tree.tensors)
 
     def clone(self):
         return Tree(self.layout.structure, [each.clone() for each in self._parts], self.layout.needs)
@@ -312,6 +311,9 @@ class GradientSlot:
 
     def copy_(self, gradients):
         """None: there are none; None in place of a gradient: zero."""
+        if gradients and not any(each is None for each in gradients):
+            torch._foreach_copy_(self._parts, gradients)
+            return
         for slot, each in zip(self._parts, gradients or [None] * len(self._parts)):
             slot.zero_() if each is None else slot.copy_(each)
 
