@@ -205,7 +205,7 @@ private:
       Value held = firstOf<ContextType>(keeper->getResults());
       SmallVector<Type, 2> results;
       if (problem.before(int32_t(s)) >= 0)
-        results.push_back(BufferType::get(builder.getContext(), problem.stages[s - 1].boundary));
+        results.push_back(BufferType::get(builder.getContext(), problem.stages[s - 1].gradientBack()));
       Operation *backward = nullptr;
       if (problem.backward == schedule::BackwardMode::Fused) {
         operands.push_back(held);

@@ -43,7 +43,7 @@ std::vector<emit::Symbol> symbolsOf(const std::string &formula, const schedule::
   number('p', problem.ranks);
   number('m', problem.microbatches / problem.slices * problem.copies);
   number('v', chunks);
-  time('c', problem.ranks > 1 ? problem.handOver(0, 1) : 0);
+  time('c', problem.ranks > 1 ? std::max(problem.handOver(0, 1), problem.handOver(1, 0)) : 0);
   if (waves)
     number('w', chunks / 2);
   if (const auto longest = std::max_element(
@@ -94,6 +94,9 @@ std::optional<Formulas> formulas(const std::string &name, const schedule::Proble
     Formula made{formula, emit::spelledOut(formula, symbols), emit::failing(formula, symbols, equal)};
     if (problem.recomputes())
       made.failing.emplace_back("no forward runs again");
+    if (std::any_of(problem.stages.begin(), problem.stages.end(),
+                    [](const schedule::Stage &each) { return each.boundaryGradient.has_value(); }))
+      made.failing.emplace_back("gradients are as large as what a stage sends on");
     return made;
   };
   return Formulas{here(entry->bubble), here(entry->memory)};

@@ -134,16 +134,16 @@ void Import::fillFigures(schedule::Problem &problem) {
   if (spec.globalNorm.value && problem.ranks * shards.shards.value > 1)
     problem.globalNorm =
         schedule::normTimeOf(problem, shards.shards.value, {shards.link.latency, shards.link.bandwidth});
-  const auto ofCopy = int32_t(problem.rankOf.size()) / problem.copies;
+  const size_t ofCopy = problem.rankOf.size() / size_t(problem.copies);
   problem.shared.clear();
   for (const spec::SharedWeight &weight : spec.shared)
-    problem.shared.push_back({weight.layers, spec::stagesOf(spec, weight, ofCopy), weight.gradients});
+    problem.shared.push_back({weight.layers, spec::stagesOf(spec, weight, int32_t(ofCopy)), weight.gradients});
   problem.staticBytes.assign(size_t(problem.ranks), 0);
   problem.stages.clear();
   auto time = [&](int64_t whole) { return timeOfSlice(whole, problem.slices); };
   auto size = [&](int64_t whole) { return sizeOfSlice(whole, problem.slices); };
   for (size_t i = 0; i != problem.rankOf.size(); ++i) {
-    const size_t s = i % size_t(ofCopy);
+    const size_t s = i % ofCopy;
     schedule::Stage &stage = problem.stages.emplace_back();
     stage.forward = time(spec.forward[s]);
     if (spec.backwardInput) {
@@ -161,7 +161,9 @@ void Import::fillFigures(schedule::Problem &problem) {
       stage.overlapped = time((*spec.overlapped)[s]);
     if (spec.measured)
       slow(stage, spec.measured->percentOf(problem.rankOf[i]));
-    stage.boundary = s + 1 == size_t(ofCopy) ? 0 : size(spec.boundary[s]);
+    stage.boundary = s + 1 == ofCopy ? 0 : size(spec.boundary[s]);
+    if (spec.boundaryGradient && s + 1 != ofCopy)
+      stage.setGradientBack(size((*spec.boundaryGradient)[s]));
     stage.activation = size(spec.activation[s]);
     stage.context = size(spec.weightContext[s]);
     stage.backwardContext = size(spec.backwardContext[s]);

@@ -166,7 +166,7 @@ private:
     const int32_t next = row.gives == plan::Payload::Forward    ? problem.after(op.stage)
                          : row.gives == plan::Payload::Backward ? problem.before(op.stage)
                                                                 : -1;
-    add(made, placeOf(op.stage, op.letter), next < 0 ? -1 : problem.stages[size_t(std::min(op.stage, next))].boundary);
+    add(made, placeOf(op.stage, op.letter), next < 0 ? -1 : problem.bytesBetween(op.stage, next));
   }
 
   /// Adds the rank's collectives and its stages' optimizer steps.

@@ -81,14 +81,21 @@ schedule::Problem problemOf(PipelineOp pipeline) {
   problem.stages.resize(problem.rankOf.size());
   problem.mixed = bool(given.getWhole());
   problem.backward = schedule::BackwardMode::Fused;
+  std::vector<std::optional<int64_t>> back(problem.stages.size()); // of each stage's boundary
   for (auto pass : pipeline.block().getBody().getOps<InstructionOpInterface>()) {
     if (pass.kind() == plan::Kind::BackwardInput)
       problem.backward = schedule::BackwardMode::Split;
-    if (size_t(pass.stage()) < problem.stages.size())
-      add(pass, problem.stages[size_t(pass.stage())]);
+    if (size_t(pass.stage()) >= problem.stages.size())
+      continue;
+    add(pass, problem.stages[size_t(pass.stage())]);
+    if (const int32_t before = problem.before(pass.stage());
+        before >= 0 && plan::rowOf(pass.kind()).gives == plan::Payload::Backward)
+      back[size_t(before)] = bytesOf<BufferType>(pass);
   }
   for (size_t s = 0; s != problem.stages.size(); ++s) {
     schedule::Stage &stage = problem.stages[s];
+    if (back[s])
+      stage.setGradientBack(*back[s]);
     if (problem.backward == schedule::BackwardMode::Split)
       stage.backward = given.getWhole() ? given.getWhole()[s] : stage.backwardInput + stage.backwardWeight;
     stage.backward += stage.recompute;

@@ -63,7 +63,8 @@ std::optional<Difference> differenceOfCosts(const spec::Spec &spec, const plan::
                           fmt::format("{} of stage {} takes {} by the spec and {} in the plan", plan::name(each.kind),
                                       each.stage, plan::timeText(each.cost), plan::timeText(other.cost))};
       if (each.kind == plan::Kind::Send && each.bytes != other.bytes)
-        return Difference{spec.boundary.mark,
+        return Difference{each.of == plan::Payload::Backward && spec.boundaryGradient ? spec.boundaryGradient->mark
+                                                                                      : spec.boundary.mark,
                           fmt::format("stage {} sends {} by the spec and {} in the plan", each.stage,
                                       plan::bytesText(each.bytes), plan::bytesText(other.bytes))};
     }

@@ -228,7 +228,9 @@ void useFigures(const spec::Spec &spec, const ShardedRanks &ranks, schedule::Pro
     const ShardedRanks::Figures figures = ranks.figuresOf(s);
     useTimes(spec, figures, s, problem);
     schedule::Stage &stage = problem.stages[s];
+    const Bytes back = boundaryOf(spec, stage.gradientBack());
     stage.boundary = boundaryOf(spec, stage.boundary);
+    stage.setGradientBack(back);
     stage.activation = figures.activation;
     stage.context = figures.context;
     stage.backwardContext = figures.backwardContext;

@@ -124,6 +124,14 @@ void checkSize(const Lookup &lookup, const std::string &path, const Spec &spec) 
         fmt::format("{}: expected {{fixed, per_sample}} with schedule burst, found {}", path, describe(*value->node)));
 }
 
+/// Samples change ranks both ways in buffers of one size.
+void refuseGradient(const Lookup &lookup, const std::string &of, const Spec &spec) {
+  const std::string path = of + ".boundary_gradient";
+  if (lookup.given(path))
+    refuse(lookup, spec, lookup.markOf(path),
+           fmt::format("{}: expected none with schedule burst, whose gradients have the size of the boundary", path));
+}
+
 /// How many layers there may be. A plan may have each of them on each rank; finding the exact one takes time that grows
 /// with the third power of layers and the square of widths (compiler/burst/README.md).
 void checkCount(const Lookup &lookup, Spec &spec) {
@@ -154,9 +162,11 @@ void checkLayers(const Lookup &lookup, Spec &spec) {
     return;
   }
   checkSize(lookup, "tensors.boundary", spec);
+  refuseGradient(lookup, "tensors", spec);
   for (size_t i = 0; lookup.given(fmt::format("layers[{}]", i)) && !lookup.errors.full(); ++i) {
     const std::string path = fmt::format("layers[{}]", i);
     checkLayer(lookup, path, spec);
+    refuseGradient(lookup, path, spec);
     for (const char *size : {".boundary", ".activation", ".weight_context"})
       checkSize(lookup, path + size, spec);
   }

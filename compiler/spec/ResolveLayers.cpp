@@ -10,12 +10,14 @@
 namespace pipec::spec {
 namespace {
 
-/// Costs and sizes that layers add up to must not be given for stages too; a boundary may, as the layers' default.
+/// Costs and sizes that layers add up to must not be given for stages too; a boundary, and its gradient, may, as the
+/// layers' default.
 void refuseStages(const Lookup &lookup) {
   for (const Key *key : keysOf("layers[]"))
     for (std::string_view map : {"costs", "tensors"})
-      if (std::string path = fmt::format("{}.{}", map, key->name());
-          key->name() != "boundary" && key->name() != "optimizer" && lookup.given(path))
+      if (std::string path = fmt::format("{}.{}", map, key->name()); key->name() != "boundary" &&
+                                                                     key->name() != "boundary_gradient" &&
+                                                                     key->name() != "optimizer" && lookup.given(path))
         lookup.errors.add(lookup.markOf(path), fmt::format("{}: give either this, or layers", path),
                           lookup.markOf("layers"), "layers is given here");
 }
@@ -106,6 +108,8 @@ Layer readLayer(const Lookup &lookup, const std::string &path, const Spec &spec)
   layer.count = count.value;
   if (lookup.get(path + ".boundary"))
     layer.boundary = lookup.ofMicrobatch(path + ".boundary", spec, limits::kBytes);
+  if (lookup.get(path + ".boundary_gradient"))
+    layer.boundaryGradient = lookup.ofMicrobatch(path + ".boundary_gradient", spec, limits::kBytes);
   if (const Value *gradients = lookup.get(path + ".gradients"))
     for (const Number &tensor : gradients->numbers) {
       layer.tensors.push_back(tensor.fixed);
@@ -174,6 +178,7 @@ void resolveLayers(const Lookup &lookup, Spec &spec) {
     Layers &layers = spec.layers.emplace();
     layers.mark = lookup.markOf("layers");
     layers.boundary = spec.boundary;
+    layers.boundaryGradient = spec.boundaryGradient;
     layers.staticBytes = spec.staticBytes;
     layers.optimizer = spec.optimizer;
     BackwardForm form = BackwardForm::None;
@@ -197,6 +202,9 @@ void resolveLayers(const Lookup &lookup, Spec &spec) {
     PerStage ofLayers;
     ofLayers.mark = layers.mark;
     spec.recompute = ofLayers;
+    if (layers.boundaryGradient || std::any_of(layers.entries.begin(), layers.entries.end(),
+                                               [](const Layer &each) { return each.boundaryGradient.has_value(); }))
+      spec.boundaryGradient = ofLayers;
     for (size_t i = 0; i < layers.entries.size(); ++i)
       if (lookup.given(fmt::format("layers[{}].recompute_input", i)) ||
           std::any_of(layers.entries[i].splits.begin(), layers.entries[i].splits.end(),

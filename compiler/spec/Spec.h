@@ -109,7 +109,7 @@ struct Split : LayerCosts {
 /// An entry of `layers`: `count` layers, each of these costs and sizes, its splits' among them.
 struct Layer : LayerCosts {
   int64_t count = 1;
-  std::optional<int64_t> boundary;
+  std::optional<int64_t> boundary, boundaryGradient;
   std::vector<int64_t> tensors; // of its gradients, bytes; one of all where the spec has no list
   LayerBySamples bySamples;
   LayerCosts own;            // beside its splits
@@ -124,6 +124,7 @@ struct Layers {
   bool choosesCut = false; // `cut: auto`; `cut` is what has been chosen, if anything: until then as equal as can be
   Mark cutMark;
   PerStage boundary, staticBytes, optimizer; // those of `tensors` and `costs`, as written
+  std::optional<PerStage> boundaryGradient;
   Mark mark;
 
   int64_t count() const { // entries and counts are few enough for no overflow
@@ -316,11 +317,12 @@ struct Spec {
   std::vector<SharedWeight> shared; // in the order in which ranks sum their gradients
 
   PerStage boundary, activation, weightContext, backwardContext, gradients, staticBytes;
-  PerStage optimizerState;                // part of staticBytes
-  std::optional<PerStage> recomputeInput; // absent: the boundary of the stage before
-  Marked<int64_t> workspace;              // once a rank
-  Marked<int64_t> memoryLimit;            // of the rank that may hold most; 0: none
-  std::vector<int64_t> memoryLimits;      // of each rank, where a list gives them; empty: memoryLimit is each rank's
+  PerStage optimizerState;                  // part of staticBytes
+  std::optional<PerStage> boundaryGradient; // absent: boundary
+  std::optional<PerStage> recomputeInput;   // absent: the boundary of the stage before
+  Marked<int64_t> workspace;                // once a rank
+  Marked<int64_t> memoryLimit;              // of the rank that may hold most; 0: none
+  std::vector<int64_t> memoryLimits;        // of each rank, where a list gives them; empty: memoryLimit is each rank's
 
   Schedule schedule;
   std::optional<Burst> burst;                   // where the schedule is of that name

@@ -27,6 +27,8 @@ void checkList(const Spec &spec, std::string_view path, const PerStage &values, 
 void checkLists(const Spec &spec, Errors &errors) {
   if (spec.layers) {
     checkList(spec, "tensors.boundary", spec.layers->boundary, errors);
+    if (spec.layers->boundaryGradient)
+      checkList(spec, "tensors.boundary_gradient", *spec.layers->boundaryGradient, errors);
     checkList(spec, "tensors.static", spec.layers->staticBytes, errors);
     checkList(spec, "costs.optimizer", spec.layers->optimizer, errors);
   }
@@ -115,6 +117,8 @@ void sumUp(Spec &spec, Errors &errors) {
     into.marks.assign(cut.size(), layers.mark);
   };
   begin(spec.boundary);
+  if (spec.boundaryGradient)
+    begin(*spec.boundaryGradient);
   for (const Total &total : totals)
     begin(*total.into);
 
@@ -147,6 +151,14 @@ void sumUp(Spec &spec, Errors &errors) {
     }
     spec.boundary.values[stage] = last->boundary.value_or(layers.boundary[stage]);
     spec.boundary.marks[stage] = last->boundary ? last->mark : layers.boundary.markOf(stage);
+    if (spec.boundaryGradient) {
+      const bool ofAll = !last->boundaryGradient && layers.boundaryGradient;
+      spec.boundaryGradient->values[stage] =
+          ofAll ? (*layers.boundaryGradient)[stage] : last->boundaryGradient.value_or(spec.boundary[stage]);
+      spec.boundaryGradient->marks[stage] = ofAll                    ? layers.boundaryGradient->markOf(stage)
+                                            : last->boundaryGradient ? last->mark
+                                                                     : spec.boundary.marks[stage];
+    }
     // Four numbers of at most 2^60 each do not overflow.
     int64_t &always = spec.staticBytes.values[stage], &update = spec.optimizer.values[stage];
     always += spec.gradients[stage] + spec.optimizerState[stage] + layers.staticBytes[stage];

@@ -56,6 +56,8 @@ Json stagesOf(const plan::Plan &plan, int32_t rank) {
                    {"layers", each.layers},
                    {"input_bytes", each.input_bytes},
                    {"output_bytes", each.output_bytes},
+                   {"input_gradient_bytes", each.input_gradient_bytes},
+                   {"output_gradient_bytes", each.output_gradient_bytes},
                    {"gradients", std::move(gradients)},
                    {"sharded", std::move(sharded)}});
   }

@@ -29,9 +29,9 @@
  * backward. On a GPU they come in the order in which the plan issues them, up to a step ahead of their work.
  *
  * Shapes. A microbatch's activation crosses from stage s to s + 1, and its gradient back, as so many bytes as the plan
- * says (`tensors: boundary`). Slots are the runtime's, valid until pipec_run_done (on a GPU until the instruction's
- * work has run), aligned to 64 bytes: read input, fill output. Where the neighbour stage is on this rank, or there is
- * none, they are NULL with 0 bytes.
+ * says (`tensors: boundary`, `boundary_gradient`). Slots are the runtime's, valid until pipec_run_done (on a GPU until
+ * the instruction's work has run), aligned to 64 bytes: read input, fill output. Where the neighbour stage is on this
+ * rank, or there is none, they are NULL with 0 bytes.
  *
  * GPUs. With the device "cuda" slots are device memory, and the host puts an instruction's work on its stream: what it
  * waits for is on the stream already, and what waits for it is put there after pipec_run_done, which may come before
@@ -103,6 +103,7 @@ typedef struct PipecRunSetup {
   int32_t layer_count;
   const PipecRunLayer *layers; /* of all that this rank sums with others; one behind the other, by their size */
   const char *refused;         /* why this rank cannot run after all, which the others are to hear; NULL: it can */
+  int32_t folders;             /* 1: a checkpoint is a folder of all ranks, which the host makes */
   const char *host;            /* name or address of process 0's machine; NULL: what follows is as the launcher says */
   int32_t port;                /* the first port of process 0 to try */
   int32_t process;             /* this one's number among all of the run, from 0 */
@@ -110,7 +111,6 @@ typedef struct PipecRunSetup {
   int32_t local;               /* this one's number among the run's on its machine */
   int32_t spread;              /* 1: they are on several machines */
   const char *job;             /* tells this run from others; the same text in all its processes */
-  int32_t folders;             /* 1: a checkpoint is a folder of all ranks, which the host makes */
 } PipecRunSetup;
 
 enum {
@@ -149,7 +149,8 @@ typedef struct PipecRunInstruction {
   int64_t output_bytes;
   void *stream; /* a CUstream for work and sums; NULL on the host */
   double number;
-  const char *path; /* valid until done */
+  const char *path;   /* valid until done */
+  int64_t evaluation; /* F: its round, from 1, of an evaluation before `step`: nothing is kept of it; else 0 */
 } PipecRunInstruction;
 
 typedef struct PipecRunResult {
@@ -169,12 +170,13 @@ PIPEC_RUN_EXPORT uint32_t pipec_run_version(void);
 
 /* What a host has to know of a plan, as JSON: {ranks, degree, shards, stage_count, microbatches, cut, shared:
  * [{layers, stages, ranks, gradients}] (weights that several layers hold; several ranks sum), stages: [of each rank
- * [{stage, first_layer, layers, input_bytes, output_bytes, gradients: [bytes of each replicated layer], sharded: [of
- * each, whether replicas update shares of it]}]], split (whether there are B and W), updates (OPTIMIZER), parts
- * (whether passes come in parts), shards_updates (whether any layer is sharded), overlaps (whether updates go on beside
- * the next step), global_norm, variants: [{name, schedule, microbatches, span_ms, step_ms, bubble_rate, peak_bytes and
- * peak_activation_bytes: of each rank}], refused: why a host cannot run it, or null}. Valid until the thread's next
- * call of it. */
+ * [{stage, first_layer, layers, input_bytes, output_bytes, input_gradient_bytes, output_gradient_bytes (what goes back
+ * for the input, and comes back for the output), gradients: [bytes of each replicated layer], sharded: [of each,
+ * whether replicas update shares of it]}]], split (whether there are B and W), updates (OPTIMIZER), parts (whether
+ * passes come in parts), shards_updates (whether any layer is sharded), overlaps (whether updates go on beside the next
+ * step), global_norm, variants: [{name, schedule, microbatches, span_ms, step_ms, bubble_rate, peak_bytes and
+ * peak_activation_bytes: of each rank}], refused: why a host cannot run it, or null, no_evaluation: why
+ * it cannot evaluate, or null}. Valid until the thread's next call of it. */
 PIPEC_RUN_EXPORT int pipec_run_facts(const char *plan, const char **json, PipecRunError *error);
 
 /* Begins to meet the others; what goes wrong later the next call says. So it does of what this rank alone may have
@@ -193,6 +195,12 @@ PIPEC_RUN_EXPORT int pipec_run_finish(PipecRun *run, PipecRunError *error);
 /* Between two steps: what is left of the last one comes now, then PIPEC_RUN_END_OF_STEP again. Weights and sums that
  * replicas share are whole then. */
 PIPEC_RUN_EXPORT int pipec_run_drain(PipecRun *run, PipecRunError *error);
+
+/* Between two steps, on all ranks of a replica alike: what is left of the last one comes now, then the forwards of so
+ * many rounds, each of as many microbatches as a step of the variant that ran last (as one of the plan's first before
+ * the first step), then PIPEC_RUN_END_OF_STEP again. No backward follows. What stages hand on in a round goes through
+ * the same slots as in a step; a host with fewer microbatches leaves those at the last round's end out. */
+PIPEC_RUN_EXPORT int pipec_run_evaluate(PipecRun *run, int64_t rounds, PipecRunError *error);
 
 /* Goes over to another variant of the plan (its name or number) between two steps, and waits until all ranks agree. One
  * rank calls it, or all alike. `from`: the step from which on it holds; called before step n, by n + 1. One that does

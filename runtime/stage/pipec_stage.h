@@ -8,7 +8,8 @@
  *            for a new cut of the model into stages, between two steps, every layer is saved (pipec_stage_save_layer),
  *            the object destroyed, one of the new stages made, and each of its layers loaded.
  * Shapes.    A microbatch's activation crosses from stage s to stage s + 1, and its gradient back, as so many bytes as
- *            the plan says (`tensors: boundary`): contiguous, the layout is yours, both sides are you.
+ *            the plan says (`tensors: boundary`, `boundary_gradient`): contiguous, the layout is yours, both sides are
+ *            you.
  * Ownership. Weights, activations and weight contexts are yours. `input` and `output` are the runtime's buffers, valid
  *            during the call only, aligned to 64 bytes; read input, fill output, never write input nor keep either.
  *            Where the neighbour stage is on the same rank, or there is none, they are NULL with 0 bytes: keep the data
@@ -94,11 +95,13 @@ typedef struct PipecStageFacts {
   int64_t backward_input_time;
   int64_t backward_weight_time;
   int64_t backward_time;
-  int64_t optimizer_time; /* of a step */
-  int32_t width;          /* ranks that the stage is on, each with its samples of the batch; 1: on one */
-  int32_t member;         /* of these, from 0: sample i of the batch is on member i mod width */
-  int64_t samples;        /* of the batch, on this one; 0: the plan does not say */
-  int64_t batch;          /* samples of a step, where stages are on several ranks; else 0 */
+  int64_t optimizer_time;        /* of a step */
+  int32_t width;                 /* ranks that the stage is on, each with its samples of the batch; 1: on one */
+  int32_t member;                /* of these, from 0: sample i of the batch is on member i mod width */
+  int64_t samples;               /* of the batch, on this one; 0: the plan does not say */
+  int64_t batch;                 /* samples of a step, where stages are on several ranks; else 0 */
+  int64_t input_gradient_bytes;  /* what goes back for the input: input_bytes, unless the plan says otherwise */
+  int64_t output_gradient_bytes; /* what comes back for the output */
 } PipecStageFacts;
 
 /* The shards of a rank. Its functions are called from within a call of this object (a pass, an optimizer step,

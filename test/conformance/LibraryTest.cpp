@@ -389,6 +389,17 @@ TEST(Facts, AreThePlansOfEachStage) {
   EXPECT_EQ(middle[0].activation_bytes, 1 << 20);
   EXPECT_EQ(first[0].input_bytes, 0);
   EXPECT_EQ(first[0].output_bytes, 4096);
+  EXPECT_EQ(first[0].input_gradient_bytes, 0);
+  EXPECT_EQ(first[0].output_gradient_bytes, 4096);
+  for (plan::Program &program : plan.variants.front().programs)
+    for (plan::Operation &operation : program.operations)
+      if (plan::isTransfer(operation.kind) && operation.of == plan::Payload::Backward)
+        operation.bytes = operation.stage == (operation.kind == plan::Kind::Send ? 2 : 1) ? 64 : 0; // between 1 and 2
+  middle = factsOf(plan, 1);
+  EXPECT_EQ(middle[0].input_bytes, 4096);
+  EXPECT_EQ(middle[0].output_bytes, 4096);
+  EXPECT_EQ(middle[0].input_gradient_bytes, 0);
+  EXPECT_EQ(middle[0].output_gradient_bytes, 64);
   EXPECT_EQ(microbatchesOf(plan), 4);
   EXPECT_EQ(middle[0].layers, 0);
 }

@@ -26,9 +26,10 @@ Model randomModel(schedule::Random &random, const std::string &schedule) {
                            4 * (1 + upTo(2)));
   for (int i = 0; i != model.layers; ++i)
     model.text += fmt::format("  - {{forward: {}ms, backward_input: {}ms, backward_weight: {}ms, activation: {}MiB, "
-                              "weight_context: {}MiB, weights: {}MiB, optimizer: {}ms, optimizer_state: {}MiB}}\n",
+                              "weight_context: {}MiB, weights: {}MiB, optimizer: {}ms, optimizer_state: {}MiB, "
+                              "boundary_gradient: {}MiB}}\n",
                               (1 + upTo(5)) * (upTo(4) == 0 ? 4 : 1), upTo(6), upTo(6), upTo(30), upTo(10), upTo(50),
-                              upTo(4), upTo(99));
+                              upTo(4), upTo(99), 40 * (i % 3));
   model.text +=
       fmt::format("costs: {{link: {{latency: {}us, bandwidth: {}GB/s}}}}\ntensors: {{boundary: {}MiB}}\n"
                   "schedule: {}\ncommunicator: {}\n",

@@ -74,6 +74,9 @@ std::string RandomPipeline::text() const {
     return fmt::format("!pipe.activation<{}>, !pipe.context<{}>", stage.activation, stage.context);
   };
   auto tensor = [&](size_t upstream) { return fmt::format("!pipe.tensor<{}>", problem.stages[upstream].boundary); };
+  auto gradient = [&](size_t upstream) {
+    return fmt::format("!pipe.tensor<{}>", problem.stages[upstream].gradientBack());
+  };
   for (size_t s = 0; s != stages; ++s) {
     const schedule::Stage &stage = problem.stages[s];
     const bool last = problem.after(int32_t(s)) < 0, first = problem.before(int32_t(s)) < 0;
@@ -95,7 +98,7 @@ std::string RandomPipeline::text() const {
     std::vector<std::string> names, types;
     if (!first) {
       names.push_back(fmt::format("%g{}", s));
-      types.push_back(tensor(s - 1));
+      types.push_back(gradient(s - 1));
     }
     if (more) {
       names.push_back(fmt::format("%d{}", s));
@@ -106,7 +109,7 @@ std::string RandomPipeline::text() const {
                         fused ? fmt::format(", %c{}", s) : "", last ? "" : fmt::format(", %g{}", s + 1), s,
                         at(block.backwardInput, s),
                         schedule::ownCost(stage, fused ? schedule::Letter::BW : schedule::Letter::B), stage.activation,
-                        fused ? fmt::format(", !pipe.context<{}>", stage.context) : "", last ? "" : ", " + tensor(s),
+                        fused ? fmt::format(", !pipe.context<{}>", stage.context) : "", last ? "" : ", " + gradient(s),
                         fmt::join(types, ", "));
     if (!fused)
       text += fmt::format("    pipe.backward_weight(%c{}{}) stage {} {}cost {} : (!pipe.context<{}>{}) -> ()\n", s,
@@ -139,6 +142,8 @@ schedule::Problem Random::problem() {
       problem.stages.back().backward = problem.stages.back().backwardInput + problem.stages.back().backwardWeight;
     if (problem.backward == BackwardMode::Split && chance(2))
       problem.stages.back().backwardContext = below(64);
+    if (s % 3 == 1)
+      problem.stages.back().setGradientBack((problem.stages.back().boundary + 7 * s) % 64);
     problem.rankOf.push_back(s % problem.ranks);
   }
   if (problem.copies == 2) { // as many microbatches as the schedules with copies take, mostly

@@ -119,6 +119,8 @@ class ProfileTest(FolderTest):
         self.assertEqual([layer["boundary"] for layer in json.loads(out)["layers"]], [192 + 48, 192 + 48, 4])
         plan = pipec.compile(self.spec)
         self.assertEqual([[each.output_bytes for each in plan.stages(rank)] for rank in range(2)], [[192 + 48], [0]])
+        self.assertEqual([layer.get("boundary_gradient") for layer in json.loads(out)["layers"]], [192, 192, None])
+        self.assertEqual(plan.stages(0)[0].output_gradient_bytes, 192)
 
     def test_a_model_as_it_is_with_keywords_under_autocast(self):
         text = ("import torch, whole\ndef model():\n    return whole.Writer()\n"

@@ -211,6 +211,17 @@ class Keyed(nn.Module):
         return x + scale * self.attention(y, y, y, key_padding_mask=~attention_mask, need_weights=False)[0]
 
 
+class Idle(nn.Module):
+    """Has a weight that it does not use."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1))
+
+    def forward(self, x):
+        return x
+
+
 class Changes(nn.Module):
     """Another tree from the second step on, or one that cannot go to another rank."""
 
@@ -270,6 +281,9 @@ MODELS = {
 
 
 def made(name):
+    if name == "frozen":  # what the first stage hands on needs no gradient
+        layers, loss, batch = made("residual")
+        return [layers[0].requires_grad_(False), Idle(), nn.Sequential(*layers[1:3]), layers[3]], loss, batch
     if name.startswith("changes: "):
         how = name.removeprefix("changes: ")
         return [nn.Identity(), Changes(how), AnyHead(), nn.Identity()], words_loss, words

@@ -31,10 +31,13 @@ layers:
 tensors: {boundary: BOUNDARYB}
 """
 BOUNDARY = 4096  # more than any tree here has
+GRADIENTS = {"masked": 768, "frozen": 0}  # bytes of those that travel
 
 
-def spec(schedule, boundary=BOUNDARY):
+def spec(schedule, boundary=BOUNDARY, gradient=None):
     cut, more, keys = SCHEDULES[schedule]
+    if gradient is not None:
+        boundary = f"{boundary}B, boundary_gradient: {gradient}"
     for name, value in (("MICROBATCHES", trees.MICROBATCHES), ("CUT", cut), ("MORE", more), ("BOUNDARY", boundary)):
         keys, text = keys, (text if name != "MICROBATCHES" else SPEC).replace(name, str(value))
     return text + keys
@@ -203,6 +206,10 @@ REFUSED = [
     ("keyed", {"further": {"scale": [6]}}, BOUNDARY, r"scale has shape \(6,\): its first dimension is not divided by the 4"),
     ("masked", {}, 927, rf"stage 0 hands on a tree of \[0\] {FIRST} \(768 bytes\), \[1\] \(2, 6\) of torch.bool \(12 bytes\), \[2\] "
      r"\(2, 6\) of torch.int64 \(96 bytes\), each at a multiple of 64, 928 bytes .* 927: set tensors.boundary to 928B"),
+    ("masked", {}, (928, 767), rf"stage 0 gets back the gradients of \[0\] {FIRST} \(768 bytes\), each at a multiple of 64, 768 bytes a "
+     "microbatch; the plan has 767: set tensors.boundary_gradient to 768B"),
+    ("keyed", {}, (768, 767), rf"stage 0 gets back the gradient of {FIRST}, 768 bytes .* 767: set tensors.boundary_gradient to 768B"),
+    ("keyed", {}, (768, 0), rf"stage 0 gets back the gradient of {FIRST}, 768 bytes .* 0: set tensors.boundary_gradient to 768B"),
     ("changes: shape", {}, BOUNDARY, rf"part \['y'\] as \(2, 5, 16\) of torch.float32, before it was {FIRST}: .*pad .*shapes=\"vary\""),
     ("changes: dtype", {}, BOUNDARY, r"part \['x'\] as \(2, 6\) of torch.float32, before it was \(2, 6\) of torch.int64"),
     ("changes: structure", {}, BOUNDARY, r"the tree dict\(\['y'\]: tensor\), before it was the tree dict\(\['y'\]: tensor, \['x'\]: "),
@@ -221,8 +228,11 @@ class TreesTest(RunsTest):
         """In the same two processes."""
         trained = [(name, schedule, plan) for schedule in SCHEDULES
                    for plan in [self.plan(spec(schedule))] for name in trees.MODELS]
+        trained += [(name, schedule, self.plan(spec(schedule, gradient=gradient)))
+                    for name, gradient in GRADIENTS.items() for schedule in ("1f1b", "zb-h1")]
         cases = [{"model": name, "plan": plan} for name, _, plan in trained]
-        cases += [{"model": name, "plan": self.plan(spec("1f1b", boundary)), **further} for name, further, boundary, _ in REFUSED]
+        cases += [{"model": name, "plan": self.plan(spec("1f1b", *(bytes_ if isinstance(bytes_, tuple) else (bytes_,)))), **further}
+                  for name, further, bytes_, _ in REFUSED]
         said = list(zip(*self.run_cases(2, cases), strict=True))
         plain = {}
         for (name, schedule, _), both in zip(trained, said):

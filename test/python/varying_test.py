@@ -28,6 +28,8 @@ REFUSED = [
     ("masked", {"varies": "step"}, (TIGHT - 1,), r"stage 0 hands on a tree of \[0\] \(2, 6, 16\) of torch.float32 \(768 bytes\), \[1\] "
      r"\(2, 6\) .* \[2\] .*, each at a multiple of 64, behind 64 bytes for their sizes, 992 bytes in microbatch 0; the plan has 991: set "
      "tensors.boundary to 992B"),
+    ("masked", {"varies": "microbatch"}, (TIGHT, 256), r"stage 0 gets back the gradients of \[0\] \(2, 5, 16\) of torch.float32 \(640 "
+     r"bytes\), each at a multiple of 64, 640 bytes in microbatch 1; the plan has 256: set tensors.boundary_gradient to 640B"),
     ("keyed", {"varies": "microbatch"}, (512,), r"stage 0 hands on \(2, 5, 16\) of torch.float32, behind 64 bytes for their sizes, 704 "
      r"bytes in microbatch 1; the plan has 512: set tensors.boundary to 704B"),
     ("masked", {"varies": "microbatch", "entries": 3}, (BOUNDARY,), "x is a list of 3: expected an entry of each of the step's 4 microbatch"),

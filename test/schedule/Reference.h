@@ -155,7 +155,8 @@ private:
       return 0;
     const auto found = problem.links.find({source, target});
     const Link &link = found == problem.links.end() ? problem.link : found->second;
-    const Bytes bytes = problem.stages[std::min(from, to)].boundary;
+    const Stage &upper = problem.stages[std::min(from, to)];
+    const Bytes bytes = from < to ? upper.boundary : upper.boundaryGradient.value_or(upper.boundary);
     const Time wire = link.bandwidth == 0 ? 0 : static_cast<Time>(double(bytes) * 1e12 / double(link.bandwidth) + 0.5);
     return wire + link.latency;
   }

@@ -289,6 +289,9 @@ TEST(Burst, doesNotGoWith) {
            {"costs: {optimizer: {time: 1ms, global_norm: false}}", ""},
            {"tensors: {boundary: 1B}", "4:21: error: tensors.boundary: expected {fixed, per_sample} with schedule "
                                        "burst, found '1B'\n2:11: note: the schedule is given here"},
+           {"tensors: {boundary_gradient: 1B}", "4:30: error: tensors.boundary_gradient: expected none with schedule "
+                                                "burst, whose gradients have the size of "
+                                                "the boundary\n2:11: note: the schedule is given here"},
            {"tensors: {boundary: [1B, 2B]}",
             "4:21: error: tensors.boundary: expected layers[].boundary, which goes with any cut, found a list by "
             "stage\n2:11: note: schedule burst, which makes its own stages, is given here"},

@@ -47,6 +47,29 @@ TEST(Layers, sumsByCut) {
   EXPECT_EQ(spec.forward.markOf(3).line, 6);
 }
 
+TEST(Layers, gradientsOfBoundaries) {
+  const auto gradients = [](const std::string &tensors) {
+    Spec spec = right(model("layers:\n"
+                            "- {forward: 1ms, backward: 2ms, boundary: 5kB, boundary_gradient: 1kB}\n"
+                            "- {forward: 1ms, backward: 2ms, boundary: 6kB, count: 2}\n"
+                            "- {forward: 1ms, backward: 2ms, boundary_gradient: 0B}\n" +
+                                tensors,
+                            "ranks: 4, microbatches: 8, cut: [1, 1, 1, 1]"))
+                    .at(0);
+    return spec.boundaryGradient->values;
+  };
+  // The layer's own, else tensors.boundary_gradient, else the boundary.
+  EXPECT_EQ(gradients(""), (std::vector<int64_t>{1'000, 6'000, 6'000, 0}));
+  EXPECT_EQ(gradients("tensors: {boundary: 7kB}\n"), (std::vector<int64_t>{1'000, 6'000, 6'000, 0}));
+  EXPECT_EQ(gradients("tensors: {boundary_gradient: [2kB, 3kB, 4kB, 5kB]}\n"),
+            (std::vector<int64_t>{1'000, 3'000, 4'000, 0}));
+  EXPECT_FALSE(right(model(kTen, "ranks: 2, microbatches: 8")).at(0).boundaryGradient);
+  EXPECT_EQ(
+      wrong(model("layers: [{count: 4, forward: 1ms, backward: 2ms}]\ntensors: {boundary_gradient: [1B, 2B]}")),
+      "4:30: error: tensors.boundary_gradient: expected 4 values, one for each stage (stages_per_rank is 1 unless "
+      "given), found 2");
+}
+
 TEST(Layers, equallyWithoutACut) {
   Spec spec = right(model("layers: [{count: 8, forward: 2ms, backward: 4ms}]")).at(0);
   EXPECT_EQ(spec.forward.values, std::vector<int64_t>(4, 4 * kMs));
@@ -199,6 +222,11 @@ TEST(Layers, cutAuto) {
   EXPECT_EQ(
       beside("tensors: {boundary: [1B, 1B, 1B, 1B]}"),
       "4:21: error: tensors.boundary: expected layers[].boundary, which goes with any cut, found a list by stage\n" +
+          given);
+  EXPECT_EQ(
+      beside("tensors: {boundary_gradient: [1B, 1B, 1B, 1B]}"),
+      "4:30: error: tensors.boundary_gradient: expected layers[].boundary_gradient, which goes with any cut, found a "
+      "list by stage\n" +
           given);
   EXPECT_EQ(
       beside("costs: {overlapped: [6ms, 6ms, 6ms, 6ms]}"),

@@ -22,7 +22,7 @@ def times(draw, most):
             f"backward: {draw.randint(0, sum(parts))}us")
 
 
-def layer(draw, sharded):
+def layer(draw, sharded, number):
     sizes = [f"{key}: {draw.choice([0, 1, 4])}MiB" for key in ("activation", "weight_context")]
     model = [f"{key}: {draw.choice([0, 1, 4])}MB" for key in ("weights", "gradients", "optimizer_state")]
     splits = ""
@@ -31,7 +31,7 @@ def layer(draw, sharded):
                    f"activation: {draw.choice([0, 4])}MiB, weight_context: {draw.choice([0, 2])}MiB, "
                    f"weights: {draw.choice([0, 4])}MB, gradients: {draw.choice([0, 4])}MB, optimizer_state: 8MB}}, ")
     return (f"- {{{times(draw, 120)}, {', '.join(sizes + model)}, optimizer: {draw.choice([0, 25])}us, "
-            f"boundary: {draw.choice([0, 1])}MiB{', splits: [' + splits.rstrip(', ') + ']' if splits else ''}}}\n")
+            f"boundary: {draw.choice([0, 1])}MiB{('', ', boundary_gradient: 0B', ', boundary_gradient: 3MiB')[number % 3]}{', splits: [' + splits.rstrip(', ') + ']' if splits else ''}}}\n")
 
 
 def shards(draw, ranks):
@@ -76,7 +76,7 @@ def spec(draw, kind):
                     f"bandwidth: 10GB/s}}, {policy}}}")
     if draw.random() < 0.1 and not sharded:
         keys.append("jobs: {slow_down: 5%, work: [{name: a, samples: 8, atoms: 16, atom: 20us, overhead: 10us}]}")
-    return "pipec: 1\n" + "\n".join(filter(None, keys)) + f"\nlayers:\n{''.join(layer(draw, sharded) for _ in range(sum(cut)))}"
+    return "pipec: 1\n" + "\n".join(filter(None, keys)) + f"\nlayers:\n{''.join(layer(draw, sharded, number) for number in range(sum(cut)))}"
 
 
 def comparable(row):

@@ -111,6 +111,8 @@ class StageTest(ToolTest):
     def test_an_error_before_the_first_step_ends_the_run(self):
         message = self.ends(f"--stage={LIBRARY}", settings={"provider__samples": "32"}, code=RUN)
         self.assertIn("the plan's boundary is 65536 bytes, samples x hidden x 4 is 32768", message)
+        message = self.ends(f"--stage={LIBRARY}", settings={"tensors__boundary_gradient": "0B"}, code=RUN)
+        self.assertIn("the plan's boundary_gradient is 0 bytes, samples x hidden x 4 is 65536", message)
 
     def test_a_library_that_is_wrong_starts_nothing(self):
         for library, says in [("./nothing.so", "there is no such stage library"), (MLP, "cannot be loaded"),

@@ -60,6 +60,9 @@ TEST(TensorRefusal, Plans) {
   EXPECT_EQ(creation(setupOf(facts)), "") << "no provider value must be there";
   facts.output_bytes = 64;
   EXPECT_EQ(creation(setupOf(facts)), "the plan's boundary is 64 bytes, samples x tokens x width x 4 is 131072");
+  facts.output_bytes = 131072;
+  EXPECT_EQ(creation(setupOf(facts)),
+            "the plan's boundary_gradient is 0 bytes, samples x tokens x width x 4 is 131072");
   facts.output_bytes = 0;
   PipecSetup setup = setupOf(facts);
   setup.device = 0;

@@ -170,6 +170,8 @@ Shards::Shards(const Setting &run) : run(run), objects(size_t(run.ranks * run.sh
       facts.layers = run.layers;
       facts.input_bytes = rank > 0 ? boundary : 0;
       facts.output_bytes = rank + 1 < run.ranks ? boundary : 0;
+      facts.input_gradient_bytes = facts.input_bytes;
+      facts.output_gradient_bytes = facts.output_bytes;
       PipecGroup &group = groups[size_t(rank * run.shards + shard)];
       group = {sizeof group, shard, run.shards, meetings.back().get(), sum, nullptr, nullptr, exchange};
       PipecSetup setup = {};

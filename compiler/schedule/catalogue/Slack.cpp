@@ -47,12 +47,15 @@ std::string slackRefuses(const Problem &problem, const Parameters &parameters) {
 
 Time leastSlackPeriod(const Problem &problem) {
   Time period = 1;
+  const auto wire = [&](int32_t from, int32_t to) { // a link holds one transfer at a time; latency is no part of that
+    return wireTime(problem.bytesBetween(from, to),
+                    problem.linkBetween(problem.rankOf[size_t(from)], problem.rankOf[size_t(to)]).bandwidth);
+  };
   for (size_t s = 0; s < problem.stages.size(); ++s) {
     const Stage &stage = problem.stages[s];
     period = std::max(period, stage.forward + problem.backwardTime(stage) + problem.weightTime(stage));
-    if (s + 1 < problem.stages.size()) // a link holds one transfer at a time; latency is no part of that
-      period = std::max(
-          period, wireTime(stage.boundary, problem.linkBetween(problem.rankOf[s], problem.rankOf[s + 1]).bandwidth));
+    if (const auto own = int32_t(s); s + 1 < problem.stages.size())
+      period = std::max({period, wire(own, own + 1), wire(own + 1, own)});
   }
   return period;
 }

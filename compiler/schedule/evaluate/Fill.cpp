@@ -16,7 +16,7 @@ std::vector<__int128> bufferBytes(const Problem &problem) {
   for (size_t s = 0; s < problem.stages.size(); ++s)
     if (const int32_t next = problem.after(int32_t(s)); next >= 0 && problem.rankOf[s] != problem.rankOf[size_t(next)])
       for (int32_t rank : {problem.rankOf[s], problem.rankOf[size_t(next)]})
-        bytes[size_t(rank)] += 4 * __int128(problem.stages[s].boundary);
+        bytes[size_t(rank)] += 2 * (__int128(problem.stages[s].boundary) + problem.stages[s].gradientBack());
   return bytes;
 }
 

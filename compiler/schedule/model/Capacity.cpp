@@ -10,13 +10,13 @@ std::map<BufferEnd, Bytes> payloads(const Problem &problem) {
   std::map<BufferEnd, Bytes> result;
   for (size_t s = 0; s < problem.stages.size(); ++s) {
     const int32_t next = problem.after(int32_t(s));
-    const int32_t one = problem.rankOf[s], other = next < 0 ? one : problem.rankOf[size_t(next)];
-    if (one == other)
+    if (next < 0 || problem.rankOf[s] == problem.rankOf[size_t(next)])
       continue;
-    for (const bool sends : {false, true})
-      for (const auto &[rank, peer] : {std::pair(one, other), std::pair(other, one)}) {
-        Bytes &bytes = result[{rank, peer, sends}];
-        bytes = std::max(bytes, problem.stages[s].boundary);
+    for (const auto &[from, to] : {std::pair(int32_t(s), next), std::pair(next, int32_t(s))})
+      for (const bool sends : {false, true}) {
+        const int32_t sender = problem.rankOf[size_t(from)], receiver = problem.rankOf[size_t(to)];
+        Bytes &bytes = result[sends ? BufferEnd{sender, receiver, true} : BufferEnd{receiver, sender, false}];
+        bytes = std::max(bytes, problem.bytesBetween(from, to));
       }
   }
   return result;

@@ -71,6 +71,7 @@ std::string checkStage(const Stage &stage, size_t index) {
     if (const Time value = time.of(stage); value < 0 || value > limits::kTime)
       return fmt::format("stage {} has a {} of {} ps, expected 0 to {}", index, time.name, value, limits::kTime);
   const std::pair<const char *, int64_t> sizes[] = {{"boundary", stage.boundary},
+                                                    {"boundary gradient", stage.gradientBack()},
                                                     {"activation", stage.activation},
                                                     {"weight context", stage.context},
                                                     {"backward context", stage.backwardContext},
@@ -165,8 +166,9 @@ std::string checkTransfers(const Problem &problem) {
       if (problem.after(s) >= 0 && problem.handOver(from, to) > limits::kTime)
         return fmt::format(
             "the transfer from stage {} to stage {} takes longer than {} ps, the longest step: a smaller "
-            "boundary or a faster link",
-            from, to, limits::kTime);
+            "{} or a faster link",
+            from, to, limits::kTime,
+            from > to && problem.stages[size_t(s)].boundaryGradient ? "boundary_gradient" : "boundary");
   return {};
 }
 
@@ -407,7 +409,7 @@ Time Problem::handOver(int32_t from, int32_t to) const {
   if (rankOf[from] == rankOf[to])
     return 0;
   const Link &over = linkBetween(rankOf[from], rankOf[to]);
-  const Time wire = wireTime(stages[std::min(from, to)].boundary, over.bandwidth);
+  const Time wire = wireTime(bytesBetween(from, to), over.bandwidth);
   return wire > std::numeric_limits<Time>::max() - over.latency ? std::numeric_limits<Time>::max()
                                                                 : wire + over.latency;
 }

@@ -36,7 +36,7 @@ struct Stage {
   Time backwardWeight = 0;   // split
   Time backward = 0;         // fused; where they are split, of one that stands whole in a word
   Time optimizer = 0;        // once a step
-  Bytes boundary = 0;        // what F sends on; the gradient that comes back has this size too
+  Bytes boundary = 0;        // what F sends on
   Bytes activation = 0;      // held from the start of F to the end of B
   Bytes context = 0;         // held from the start of F to the end of W (fused: of the backward)
   Bytes backwardContext = 0; // held from the start of B to the end of W
@@ -48,6 +48,11 @@ struct Stage {
   Bytes gradients = 0; // of its weights; what two copies of a stage sum
   /// What its forward takes together with a whole backward on its rank; absent: they never run together.
   std::optional<Time> overlapped = std::nullopt;
+  /// The gradient that comes back of what F sends on, where its size is another; absent: `boundary`.
+  std::optional<Bytes> boundaryGradient = std::nullopt;
+  Bytes gradientBack() const { return boundaryGradient.value_or(boundary); }
+  /// Equal stages have an equal size in one form.
+  void setGradientBack(Bytes bytes) { boundaryGradient = bytes == boundary ? std::nullopt : std::optional(bytes); }
   bool operator==(const Stage &) const = default;
 };
 
@@ -159,9 +164,13 @@ struct Problem {
   std::set<std::pair<int32_t, int32_t>> linksUsed() const;
   /// Stages of every rank, ascending.
   std::vector<std::vector<int32_t>> stagesByRank() const;
+  /// What a stage hands to a neighbour: its boundary (to = from + 1), or the gradient of the boundary that it received
+  /// (to = from - 1).
+  Bytes bytesBetween(int32_t from, int32_t to) const {
+    return from < to ? stages[size_t(from)].boundary : stages[size_t(to)].gradientBack();
+  }
   /// From the end of a pass of stage `from` to the earliest start of the pass of its neighbour `to` that takes the
-  /// result: time on the wire plus latency; 0 on one rank. Activations (to = from + 1) and gradients (to = from - 1)
-  /// alike have the size that the earlier of the two stages gives as its boundary.
+  /// result: time on the wire plus latency; 0 on one rank.
   Time handOver(int32_t from, int32_t to) const;
 };
 

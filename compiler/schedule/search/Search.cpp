@@ -313,8 +313,9 @@ std::optional<Solution> solve(const Problem &problem, const SolveOptions &option
     return capacities;
   };
   const Capacities capacities = capacitiesWith(options.buffers);
-  const bool hasBuffers =
-      std::any_of(problem.stages.begin(), problem.stages.end(), [](const Stage &stage) { return stage.boundary > 0; });
+  const bool hasBuffers = std::any_of(problem.stages.begin(), problem.stages.end(), [](const Stage &stage) {
+    return stage.boundary > 0 || stage.gradientBack() > 0;
+  });
   if (capacities.empty() || !hasBuffers)
     return Solver(problem, capacities, options, false).run();
   for (int32_t buffers = options.buffers;; buffers = 1) {

@@ -43,12 +43,15 @@ def local_rank(world_rank):
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """A stage of a rank. Bytes are of one microbatch's activation: from, and to, another rank; 0: none."""
+    """A stage of a rank. Bytes are of one microbatch's activation: from, and to, another rank; 0: none; and of the gradient that
+    goes back for the former, and comes back for the latter."""
     stage: int
     first_layer: int
     layers: int  # 0: the spec has none
     input_bytes: int
     output_bytes: int
+    input_gradient_bytes: int
+    output_gradient_bytes: int
     gradients: tuple  # bytes of each layer that replicas sum; empty: there are none
     sharded: tuple  # of each of these, whether every replica updates its share of it
 

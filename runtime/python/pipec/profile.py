@@ -20,7 +20,7 @@ from .running import Running
 from .torch.layers import layers as cut_into_layers, make
 from .torch.split import Stage
 from .torch.traced import name_of
-from .torch.trees import Tree, bytes_of, tensors_of
+from .torch.trees import Tree, bytes_of, gradient_bytes_of, tensors_of
 
 EXAMPLES = """\
 examples:
@@ -35,7 +35,7 @@ loss(output, target) with target(n). torch computes with one thread, unless OMP_
 
 WARM_UP = 3
 TIMES = ("forward", "backward_input", "backward_weight", "backward")
-SIZES = ("activation", "weight_context", "backward_context", "boundary")
+SIZES = ("activation", "weight_context", "backward_context", "boundary", "boundary_gradient")  # the last where it is another
 MODEL_SIZES = ("weights", "gradients", "optimizer_state")
 FASTEST = 1e15  # bytes a second: a link on which these do not count
 
@@ -169,7 +169,7 @@ class Chain:
             with self.around():
                 x = stage.forward(0, x, target=self.target, keywords=self.keywords)
             took["forward"].append(self.clock() - begin)
-            self.boundary.append(bytes_of(x))
+            self.boundary.append((bytes_of(x), gradient_bytes_of(x, stage.needs_gradient(0))))
         if self.loss:
             return None
         if type(x) is Tree:
@@ -208,11 +208,13 @@ class Chain:
             self.backward(parts, times, "backward_input", self.forward(parts, times))
             self.backward_weight(parts, times)
         rows = [{name: statistics.median(values) for name, values in each.items()} for each in times]
-        for row, kept, context, boundary in zip(rows, *self.held(whole, parts), self.boundary):
+        for number, (row, kept, context, (boundary, back)) in enumerate(zip(rows, *self.held(whole, parts), self.boundary)):
             kept, context = max(kept, 0), max(context, 0)
             # Net: what B frees, or makes, in all.
             row["activation"], row["backward_context"] = max(kept - context, 0), max(context - kept, 0)
             row["weight_context"], row["boundary"] = min(kept, context), boundary
+            if back != boundary and number + 1 < len(self.layers):
+                row["boundary_gradient"] = back
         return rows
 
     def held(self, whole, parts):
@@ -338,7 +340,7 @@ def spec(found):
     for row in found["layers"]:
         lines += [f"  - name: {row['name']}"] + [f"    count: {row['count']}"] * (row["count"] > 1)
         lines += [f"    {name}: {by_sample(duration, row[name])}" for name in TIMES]
-        lines += [f"    {name}: {by_sample(size, row[name])}" for name in SIZES]
+        lines += [f"    {name}: {by_sample(size, row[name])}" for name in SIZES if name in row]
         lines += [f"    {name}: {size(row[name])}" for name in MODEL_SIZES]
         lines[-1] += "  # AdamW's two moments"
         lines += [f"    optimizer: {duration(row['optimizer'])}"]
@@ -384,7 +386,7 @@ def profile(given):
             found["links"] = in_a_run(Running(model, given.repeat, around), found, layers, points, more, updates)
         rows = points[given.microbatch[0]]
         if len(points) > 1:
-            rows = [{name: list(line([(n, points[n][at][name]) for n in points])) for name in row}
+            rows = [{name: list(line([(n, points[n][at].get(name, points[n][at]["boundary"])) for n in points])) for name in row}
                     for at, row in enumerate(rows)]
         for row, of in zip(rows, updates):
             row.update(of)

@@ -33,7 +33,9 @@ class Running:
             torch.distributed.all_gather_object(every, self._events(plan, samples))
             events = {key: times for of_rank in every for key, times in of_rank.items()}
             add(plan, rows, events, planned, found)
-            links.append([(plan.stages(left)[0].output_bytes, transfer(events, left)) for left in range(plan.ranks - 1)])
+            senders = [plan.stages(left)[0] for left in range(plan.ranks - 1)]
+            links.append([((each.output_bytes + each.output_gradient_bytes) / 2, transfer(events, left))
+                          for left, each in enumerate(senders)])
         ratios = {name: found[name] / planned[name] if planned[name] and found[name] else 1.0 for name in planned}
         return ratios, list(zip(*links))
 

@@ -20,8 +20,12 @@ static void add(const plan::Operation &op, PipecStageFacts &facts) {
   if ((plan::rowOf(op.kind).holds & plan::kContext) != 0) // of what a W gives back B may have made a part
     raise(facts.context_bytes, op.context);
   // Forward comes in and backward goes out at the stage's beginning; the other two at its end.
-  if (plan::isTransfer(op.kind))
-    raise((op.kind == Kind::Recv) == (op.of == Payload::Forward) ? facts.input_bytes : facts.output_bytes, op.bytes);
+  if (plan::isTransfer(op.kind)) {
+    const bool forward = op.of == Payload::Forward, begins = (op.kind == Kind::Recv) == forward;
+    raise(begins ? (forward ? facts.input_bytes : facts.input_gradient_bytes)
+                 : (forward ? facts.output_bytes : facts.output_gradient_bytes),
+          op.bytes);
+  }
   constexpr std::pair<Kind, int64_t PipecStageFacts::*> kTimes[] = {
       {Kind::Forward, &PipecStageFacts::forward_time},
       {Kind::BackwardInput, &PipecStageFacts::backward_input_time},
@@ -35,7 +39,9 @@ static void add(const plan::Operation &op, PipecStageFacts &facts) {
 
 static void add(const plan::SampleBuffer &buffer, PipecStageFacts &facts) {
   const bool begins = (buffer.direction == plan::Direction::Recv) == (buffer.of == Payload::Forward);
-  (begins ? facts.input_bytes : facts.output_bytes) = buffer.samples * buffer.sample; // the same of both directions
+  const int64_t bytes = buffer.samples * buffer.sample; // the same of both directions
+  (begins ? facts.input_bytes : facts.output_bytes) = bytes;
+  (begins ? facts.input_gradient_bytes : facts.output_gradient_bytes) = bytes;
 }
 
 /// What an operation takes and holds on a shard.

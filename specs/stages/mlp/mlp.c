@@ -40,11 +40,14 @@ static int makeStage(PipecStage *s, Own *own, const PipecStageFacts *facts, Pipe
   if (own->each % 4 != 0 || (shared && s->samples % facts->batch != 0))
     return fail(error, "provider: samples is %lld, expected a multiple of 4%s", (long long)s->samples,
                 shared ? " x the plan's batch" : "");
-  int64_t boundary = size(s, own) * (int64_t)sizeof(Real), said[2] = {facts->input_bytes, facts->output_bytes};
-  for (int i = 0; i < 2; ++i)
-    if (said[i] != 0 && said[i] != boundary)
-      return fail(error, "the plan's boundary is %lld bytes, samples x hidden x %d is %lld", (long long)said[i],
-                  (int)sizeof(Real), (long long)boundary);
+  int64_t boundary = size(s, own) * (int64_t)sizeof(Real), said[4] = {facts->input_bytes, facts->output_bytes};
+  int backs = PIPEC_STAGE_HAS(facts, output_gradient_bytes);
+  said[2] = backs && facts->input_gradient_bytes != facts->input_bytes ? facts->input_gradient_bytes : boundary;
+  said[3] = backs && facts->output_gradient_bytes != facts->output_bytes ? facts->output_gradient_bytes : boundary;
+  for (int i = 0; i < 4; ++i)
+    if ((i > 1 || said[i] != 0) && said[i] != boundary)
+      return fail(error, "the plan's %s is %lld bytes, samples x hidden x %d is %lld",
+                  i > 1 ? "boundary_gradient" : "boundary", (long long)said[i], (int)sizeof(Real), (long long)boundary);
   own->stage = facts->stage;
   own->layers = facts->layers > 0 ? facts->layers : (int32_t)s->perStage;
   own->first = facts->layers > 0 ? facts->first_layer : facts->stage * own->layers;

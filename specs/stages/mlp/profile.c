@@ -37,6 +37,8 @@ static int measure(const char *provider, int stages, int stage, int64_t boundary
   PipecStageFacts facts = {.size = sizeof facts, .stage = stage};
   facts.input_bytes = stage > 0 ? boundary : 0;
   facts.output_bytes = stage + 1 < stages ? boundary : 0;
+  facts.input_gradient_bytes = facts.input_bytes;
+  facts.output_gradient_bytes = facts.output_bytes;
   PipecSetup setup = {.size = sizeof setup, .rank = stage, .ranks = stages, .world_rank = stage, .world = stages};
   setup.stages = stages;
   setup.own_count = 1;

@@ -101,6 +101,8 @@ static Times measure(const char *provider, int32_t stage, int64_t heads, int64_t
   PipecSetup setup = {.size = sizeof setup, .rank = stage, .ranks = 3, .world = 6, .stages = 3, .layers = 3 * kLayers};
   facts.input_bytes = stage > 0 ? boundary : 0;
   facts.output_bytes = stage < 2 ? boundary : 0;
+  facts.input_gradient_bytes = facts.input_bytes;
+  facts.output_gradient_bytes = facts.output_bytes;
   setup.own_count = 1;
   setup.own = &facts;
   setup.microbatches = 1;

@@ -237,9 +237,11 @@ Problem published(Random &random, const Entry &entry, int32_t p, int32_t m) {
              .activation = pick(random, 0, 3),
              .context = pick(random, 0, 3),
              .gradients = pick(random, 0, 5)};
-  for (Stage &stage : problem.stages)
+  for (Stage &stage : problem.stages) {
+    stage.setGradientBack((stage.boundary * 2 + stage.activation) % 4);
     if (entry.mixesBackwards)
       stage.backward = stage.backwardInput + stage.backwardWeight;
+  }
   for (size_t s = problem.stages.size() / 2; entry.copies() == 2 && s != problem.stages.size(); ++s)
     problem.stages[s] = problem.stages[s - problem.stages.size() / 2];
   problem.link = {pick(random, 0, 4), pick(random, 0, 1) * 1'000'000'000'000};

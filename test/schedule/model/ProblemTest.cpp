@@ -45,6 +45,24 @@ TEST(Problem, HandOverTakesWireAndLatencyOfTheUpstreamBoundary) {
   EXPECT_EQ(problem.handOver(1, 2), 0);
 }
 
+TEST(Problem, AGradientMayHaveASizeOfItsOwn) {
+  Problem problem = uniform(2, 1, 1, 1, 1, 7);
+  problem.link.bandwidth = 1'000'000'000'000; // a byte a picosecond
+  problem.stages[0].boundary = 100;
+  problem.stages[0].setGradientBack(40);
+  EXPECT_EQ(problem.handOver(0, 1), 107);
+  EXPECT_EQ(problem.handOver(1, 0), 47);
+  const std::map<BufferEnd, Bytes> expected = {
+      {{0, 1, true}, 100}, {{1, 0, false}, 100}, {{1, 0, true}, 40}, {{0, 1, false}, 40}};
+  EXPECT_EQ(payloads(problem), expected);
+  EXPECT_EQ(heldAlways(problem, 2), (std::vector<__int128>{280, 280}));
+  problem.stages[0].setGradientBack(0);
+  EXPECT_EQ(problem.handOver(1, 0), 7);
+  Stage alike = problem.stages[0];
+  alike.setGradientBack(100);
+  EXPECT_EQ(alike.boundaryGradient, std::nullopt);
+}
+
 TEST(Problem, StagesOfARankAscend) {
   Problem problem = uniform(4, 1, 1, 1, 1);
   problem.ranks = 2;
@@ -188,6 +206,15 @@ INSTANTIATE_TEST_SUITE_P(
                },
                "the transfer from stage 1 to stage 2 takes longer than 1000000000000000000 ps, the longest step: a "
                "smaller boundary or a faster link"},
+        Broken{"TransferBack",
+               [](Problem &p) {
+                 p.link.bandwidth = 1;
+                 p.stages[1].setGradientBack(limits::kBytes);
+               },
+               "the transfer from stage 2 to stage 1 takes longer than 1000000000000000000 ps, the longest step: a "
+               "smaller boundary_gradient or a faster link"},
+        Broken{"GradientBack", [](Problem &p) { p.stages[0].setGradientBack(-1); },
+               "stage 0 has a boundary gradient of -1 bytes, expected 0 to 1152921504606846976"},
         Broken{"WorkAndTransfers", [](Problem &p) { p.link.latency = limits::kTime / 20; },
                "rank 1 works and moves data longer than 1000000000000000000 ps a step, the longest step: fewer "
                "microbatches or shorter costs, or faster links"},

@@ -63,7 +63,7 @@ class LayeredStage:
         self._layers = [_Layer(layer, left, n == 0, number=number, loss=loss if n == last else None, seed=seed,
                                wants_gradient=wants_gradient or n > 0, split=split, checks=checks,
                                scale=scale) for n, layer in enumerate(module)]
-        self._forwards, self._gradients = {}, {}
+        self._forwards, self._gradients, self._wants_gradient = {}, {}, wants_gradient
 
     @property
     def count(self):
@@ -79,6 +79,8 @@ class LayeredStage:
         if first > 0:
             x = self._forwards.pop(microbatch)
         for n in part:
+            if keep:
+                self._want(n, microbatch)
             x = self._layers[n].forward(microbatch, x, step=step, keep=keep, keywords=keywords,
                                         target=target if n == len(self._layers) - 1 else None)
             if n > 0 and not keep:
@@ -92,9 +94,15 @@ class LayeredStage:
         part = self._range(first, layers)
         x = self._forwards.pop(microbatch) if first > 0 else None
         for n in part:
+            self._want(n, microbatch)
             x = self._layers[n].recompute(microbatch, x)
         if part.stop < len(self._layers):
             self._forwards[microbatch] = x
+
+    def _want(self, n, microbatch):
+        """A layer's input wants a gradient where what gave it is trained."""
+        if n > 0 and not self._wants_gradient:
+            self._layers[n].wants_gradient = self._layers[n - 1].needs_gradient(microbatch)
 
     def _back(self, which, microbatch, gradient, first, layers):
         part = self._range(first, layers)
