@@ -1,6 +1,8 @@
 #include "compiler/driver/Plans.h"
 
 #include "compiler/driver/Files.h"
+#include "compiler/passes/Roll.h"
+#include "runtime/plan/Evaluation.h"
 #include "runtime/plan/Load.h"
 
 namespace pipec {
@@ -22,6 +24,23 @@ Status loadChecked(const std::string &path, plan::Plan &plan) {
       return status;
   }
   return {};
+}
+
+Status keepEvaluation(plan::Plan &plan) {
+  plan::Variant evaluation;
+  simulate::Result result;
+  Status status = plan::mayEvaluate(plan);
+  if (status.ok())
+    status = plan::evaluationOf(plan.variants.front(), evaluation);
+  if (status.ok())
+    status = simulate::span(evaluation, evaluation.certificate.span, result);
+  evaluation.certificate.makespan = result.makespan;
+  for (plan::Program &program : evaluation.programs)
+    if (!program.instructions.empty())
+      roll(program);
+  if (status.ok())
+    plan.variants = {std::move(evaluation)};
+  return status;
 }
 
 Status figuresOf(const Compiled &compiled, emit::PlanReport &report) {

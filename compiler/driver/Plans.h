@@ -14,6 +14,9 @@ Status loadPlan(const std::string &path, plan::Plan &plan, std::vector<uint8_t> 
 /// The same, and the walk.
 Status loadChecked(const std::string &path, plan::Plan &plan);
 
+/// Leaves of a plan's variants the evaluation of the first, rolled, with its times (runtime/plan/Evaluation.h).
+Status keepEvaluation(plan::Plan &plan);
+
 Status figuresOf(const Compiled &compiled, emit::PlanReport &report);
 
 } // namespace pipec

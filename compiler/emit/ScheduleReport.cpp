@@ -1,5 +1,6 @@
 #include "compiler/emit/ScheduleReport.h"
 
+#include "runtime/plan/Evaluation.h"
 #include "runtime/plan/Layers.h"
 #include "runtime/plan/Text.h"
 #include "runtime/simulate/InFlight.h"
@@ -82,6 +83,9 @@ nlohmann::ordered_json json(const Report &report) {
     for (const BindingRing &ring : *report.bindingRings)
       object["rings_that_bind"].push_back(json(ring));
   }
+  if (report.evaluation)
+    object["evaluate"] = {{"makespan_ms", milliseconds(report.evaluation->makespan)},
+                          {"peak_bytes", report.evaluation->peak}};
   if (report.steps.empty())
     return object;
   auto [least, most] = std::minmax_element(report.steps.begin(), report.steps.end());
@@ -206,6 +210,25 @@ Status addRings(const plan::Plan &plan, PlanReport &report) {
             own.bindingRings->push_back(
                 {program.rank, ring.peer, ring.direction, ring.size, flight.freeSize(ring.size + 1)});
     }
+  }
+  return {};
+}
+
+Status addEvaluations(const plan::Plan &plan, PlanReport &report) {
+  for (size_t v = 0; v != plan.variants.size() && plan::mayEvaluate(plan).ok(); ++v) {
+    Report &own = report.variants[v];
+    if (std::accumulate(own.instructions.begin(), own.instructions.end(), int64_t(0)) > kMostJudged)
+      continue;
+    plan::Variant evaluation;
+    simulate::Result result;
+    Status status = plan::evaluationOf(plan.variants[v], evaluation);
+    if (status.ok())
+      status = simulate::simulate(evaluation, {}, result);
+    if (!status.ok())
+      return status;
+    own.evaluation = Report::Evaluation{result.makespan, {}};
+    for (const simulate::PlaceResult &place : result.places)
+      own.evaluation->peak.push_back(place.peak);
   }
   return {};
 }

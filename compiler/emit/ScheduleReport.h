@@ -51,7 +51,13 @@ struct Report {
   std::vector<int32_t> recompute;                       // the stages that run their forward again
   size_t rings = 0;                                     // of all ranks
   std::optional<std::vector<BindingRing>> bindingRings; // absent: not asked about
-  std::vector<plan::Time> steps; // under a network, each step's time; empty: none was asked about
+  /// Of a round of an evaluation (runtime/plan/Evaluation.h).
+  struct Evaluation {
+    plan::Time makespan = 0;
+    std::vector<plan::Bytes> peak; // a rank each
+  };
+  std::optional<Evaluation> evaluation; // none: the plan has none, or it is not asked about
+  std::vector<plan::Time> steps;        // under a network, each step's time; empty: none was asked about
 };
 
 struct PlanReport {
@@ -68,6 +74,10 @@ Status add(const plan::Plan &plan, const plan::Variant &variant, const simulate:
 
 /// Finds the rings of every variant that bind in some timing. Variants of more than 2^24 instructions are left out.
 Status addRings(const plan::Plan &plan, PlanReport &report);
+
+/// Walks the evaluation of every variant, where the plan has evaluations. Variants of more than 2^24 instructions are
+/// left out.
+Status addEvaluations(const plan::Plan &plan, PlanReport &report);
 
 /// Simulates so many steps of every variant under a network.
 Status addNetwork(const plan::Plan &plan, const simulate::Scenario &network, int64_t steps, PlanReport &report);

@@ -24,6 +24,7 @@ struct Label {
   int64_t step = 0;
   int64_t epoch = 0;               // which plan or variant: counts up at a swap
   const Stream *program = nullptr; // of the step
+  int64_t evaluation = 0;          // of an evaluation before `step`: its round, from 1; else 0
 };
 
 /// A transfer buffer, or none. The memory is the device's.

@@ -37,6 +37,7 @@ void Meter::computed(const adapt::Tally &operations, Time end) { add(process, -1
 void Meter::stepped(int64_t step, Time end) {
   constexpr size_t kMost = 64; // nobody asks; a decision is about the last steps
   std::lock_guard lock(mutex);
+  end -= pauses;
   for (auto &[known, last] : steps)
     if (known == step) {
       last = std::max(last, end);
@@ -45,6 +46,11 @@ void Meter::stepped(int64_t step, Time end) {
   steps.emplace_back(step, end);
   if (steps.size() > kMost)
     steps.pop_front();
+}
+
+void Meter::paused(Time took) {
+  std::lock_guard lock(mutex);
+  pauses += took;
 }
 
 Meter::Taken Meter::take(int64_t complete) {

@@ -28,6 +28,8 @@ public:
   void computed(const adapt::Tally &operations, Time end);
   /// A step's last instruction on some queue of the device ended then.
   void stepped(int64_t step, Time end);
+  /// For so long nothing of a step ran: the rank has evaluated. When steps end is said without that time.
+  void paused(Time took);
 
   struct Taken {
     std::vector<adapt::Sample> samples;
@@ -49,7 +51,8 @@ private:
 
   const int32_t rank;
   const int32_t process;
-  std::mutex mutex; // over the two that follow
+  std::mutex mutex; // over all that follows
+  Time pauses = 0;
   std::map<std::pair<int32_t, int32_t>, Track> tracks;
   std::deque<std::pair<int64_t, Time>> steps;
 };

@@ -59,13 +59,13 @@ Lateness Lateness::unpack(const std::vector<int64_t> &packed) {
 }
 
 void Recorder::begin(const std::shared_ptr<const Round> &round, const Stream &stream) {
-  if (round->step != step) {
+  if (const int64_t own = round->evaluation > 0 ? -1 : round->step; own != step) {
     settle();
-    step = round->step;
+    step = own;
     first = INT64_MAX;
     last = INT64_MIN;
   }
-  if (trace)
+  if (trace && step >= 0)
     stretches.push_back({times.size(), round, &stream});
 }
 

@@ -77,7 +77,8 @@ public:
   std::vector<OwnTimes> own; // by step, where ranks have shards
   Lateness lateness;
 
-  /// What is recorded next, in this order: the step's instructions on this queue.
+  /// What is recorded next, in this order: the step's instructions on this queue. Rounds of an evaluation count in
+  /// `lateness` alone.
   void begin(const std::shared_ptr<const Round> &round, const Stream &stream);
 
   /// `due`: when it should have started, so that lateness at the start of a run counts; `end`: when it really ended;
@@ -97,10 +98,12 @@ public:
   void logPiece(int64_t ofStep, plan::Time start, plan::Time end, int64_t atoms, size_t queues);
   /// Of each instruction of a shard, before it is logged.
   void computed(plan::Time took, plan::Time waited, plan::Time planned) {
-    if (own.size() <= size_t(step))
-      own.resize(size_t(step) + 1);
-    own[size_t(step)].own += took;
-    own[size_t(step)].planned += planned;
+    if (step >= 0) {
+      if (own.size() <= size_t(step))
+        own.resize(size_t(step) + 1);
+      own[size_t(step)].own += took;
+      own[size_t(step)].planned += planned;
+    }
     if (trace)
       parts.emplace_back(took, waited);
   }
@@ -147,7 +150,7 @@ private:
   };
   trace::Event eventOf(const Round &round, const Walk &walk, size_t number) const;
 
-  int64_t step = -1; // that `first` and `last` are of
+  int64_t step = -1; // that `first` and `last` are of; -1: no step
   plan::Time first = INT64_MAX, last = INT64_MIN;
   Log times;
   std::deque<std::pair<plan::Time, plan::Time>> parts; // of a shard, beside `times`: computing, and waiting for others

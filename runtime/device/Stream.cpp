@@ -47,6 +47,7 @@ std::shared_ptr<const Round> single(const Label &label, Slot in, Slot out) {
   made->round.whole = &made->stream;
   made->round.step = label.step;
   made->round.epoch = label.epoch;
+  made->round.evaluation = label.evaluation;
   return {made, &made->round};
 }
 

@@ -97,6 +97,7 @@ struct Round {
   std::vector<int64_t> previous;          // likewise, of the step before
   bool fenced = true;                     // the step before ran another program, or none: its counts mean nothing now
   const plan::Variant *variant = nullptr; // whose program it is, where ranks have shards
+  int64_t evaluation = 0;                 // Label::evaluation
 
   /// What the queue that a wait names must have counted, since the run began; not above 0: the wait is met.
   int64_t due(const Stream::Wait &wait, int64_t trip) const {

@@ -1,5 +1,6 @@
 // What a host has to know of a plan.
 #include "runtime/embed/HostRun.h"
+#include "runtime/plan/Evaluation.h"
 #include "runtime/plan/Layers.h"
 #include "runtime/result/Outcome.h"
 #include "runtime/simulate/Simulate.h"
@@ -112,7 +113,7 @@ Status readFacts(const std::string &path, std::string &json) {
   if (Status status = runtime::readProved(path, plan, hash); !status.ok())
     return status;
   const plan::Variant &first = plan.variants.front();
-  const Status hosted = checkHosted(plan);
+  const Status hosted = checkHosted(plan), evaluates = plan::mayEvaluate(plan);
   Json facts{{"ranks", plan.ranks()},
              {"degree", std::max(plan.degree(), 1)},
              {"shards", plan.shards()},
@@ -139,7 +140,8 @@ Status readFacts(const std::string &path, std::string &json) {
              {"overlaps", std::ranges::any_of(plan.variants, &simulate::overlaps)},
              {"global_norm", any(first, [](const plan::Operation &op) { return op.of == plan::Payload::Norm; })},
              {"variants", Json::array()},
-             {"refused", hosted.ok() ? Json() : Json(hosted.message)}};
+             {"refused", hosted.ok() ? Json() : Json(hosted.message)},
+             {"no_evaluation", evaluates.ok() ? Json() : Json(evaluates.message)}};
   for (int32_t rank = 0; rank < plan.ranks(); ++rank)
     facts["stages"].push_back(stagesOf(plan, rank));
   for (const plan::Variant &variant : plan.variants)

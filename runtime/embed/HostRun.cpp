@@ -2,6 +2,7 @@
 #include "runtime/embed/HostRun.h"
 
 #include "runtime/checkpoint/StepFolders.h"
+#include "runtime/plan/Evaluation.h"
 #include "runtime/result/Outcome.h"
 #include "runtime/result/Transfers.h"
 #include "runtime/simulate/Steps.h"
@@ -335,6 +336,7 @@ Status HostRun::next(PipecRunInstruction &instruction) {
     given.epoch = duty.label.epoch;
     given.microbatch = duty.label.microbatch;
     given.microbatches = duty.label.program->microbatches;
+    given.evaluation = duty.label.evaluation;
     if (duty.kind == Duty::Kind::Work) {
       given.stage = operation->stage;
       given.first_layer = operation->firstLayer;
@@ -368,6 +370,18 @@ Status HostRun::drain() {
     return Status::usage("drain comes between two steps");
   between = false;
   handover.drain();
+  return failed();
+}
+
+Status HostRun::evaluate(int64_t rounds) {
+  if (!between)
+    return Status::usage("an evaluation comes between two steps");
+  if (rounds < 1)
+    return Status::usage(fmt::format("rounds: expected 1 or more, got {}", rounds));
+  if (Status status = plan::mayEvaluate(*setup.plan); !status.ok())
+    return status;
+  between = false;
+  handover.evaluate(rounds);
   return failed();
 }
 

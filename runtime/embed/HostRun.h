@@ -30,6 +30,7 @@ public:
   Status done(const PipecRunResult &result);
   Status finish();
   Status drain();
+  Status evaluate(int64_t rounds);
   Status swap(const std::string &variant, int64_t &from);
   Status stop();
   Status put(const std::string &key, const std::string &text);

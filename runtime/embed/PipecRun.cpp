@@ -128,6 +128,10 @@ int pipec_run_drain(PipecRun *run, PipecRunError *error) {
   return onRun(run, {}, error, [&] { return run->run->drain(); });
 }
 
+int pipec_run_evaluate(PipecRun *run, int64_t rounds, PipecRunError *error) {
+  return onRun(run, {}, error, [&] { return run->run->evaluate(rounds); });
+}
+
 int pipec_run_swap(PipecRun *run, const char *variant, int64_t *from, PipecRunError *error) {
   return onRun(run, {variant}, error, [&] {
     int64_t step = 0;

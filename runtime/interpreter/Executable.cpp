@@ -2,6 +2,7 @@
 // who is waited for.
 #include "runtime/interpreter/Executable.h"
 
+#include "runtime/plan/Evaluation.h"
 #include "runtime/plan/TransferBuffers.h"
 #include "runtime/plan/Unroll.h"
 
@@ -27,9 +28,31 @@ Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &
                         const plan::Variant *variant) {
   std::vector<uint32_t> queueOf;
   Status status = layout.map(program, queueOf);
-  if (!status.ok())
-    return status;
+  return status.ok() ? make(std::move(owner), program, call, std::move(queueOf), layout, memory, result, variant)
+                     : status;
+}
+
+/// What runs on a queue of an evaluation may be less than on the one it is, which is known by its number then.
+Status Executable::makeEvaluation(const std::shared_ptr<const Executable> &training, const Layout &layout,
+                                  const TransferMemory &memory, std::shared_ptr<const Executable> &result) {
+  struct Owner {
+    std::shared_ptr<const Executable> training;
+    plan::Variant variant;
+  };
+  const auto owner = std::make_shared<Owner>(Owner{training, {}});
+  const Status status = plan::evaluationOf(*training->ofVariant, owner->variant);
+  return status.ok() ? make(owner, owner->variant.programs[size_t(training->program.rank)], {}, training->queueOf,
+                            layout, memory, result, &owner->variant)
+                     : status;
+}
+
+Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &program, const CallPoint &call,
+                        std::vector<uint32_t> queues, const Layout &layout, const TransferMemory &memory,
+                        std::shared_ptr<const Executable> &result, const plan::Variant *variant) {
   std::shared_ptr<Executable> made(new Executable(std::move(owner), program));
+  made->ofVariant = variant;
+  made->queueOf = std::move(queues);
+  const std::vector<uint32_t> &queueOf = made->queueOf;
   made->callPoint = call;
   if (variant && !variant->own.empty())
     made->sharded = variant;
@@ -64,8 +87,7 @@ Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &
       stream.recomputed.push_back(operation.stage);
   for (Walk walk(stream); !walk.done(); walk.next())
     stream.microbatches = std::max(stream.microbatches, walk.microbatch() + 1);
-  status = made->findSlots(memory, variant);
-  if (!status.ok())
+  if (Status status = made->findSlots(memory, variant); !status.ok())
     return status;
   made->divide(layout.queues.size());
   made->findWindows();

@@ -24,6 +24,11 @@ public:
                      const Layout &layout, const TransferMemory &memory, std::shared_ptr<const Executable> &result,
                      const plan::Variant *variant = nullptr);
 
+  /// The program with which the rank of `training` evaluates (runtime/plan/Evaluation.h), on the same queues and in the
+  /// same memory. It keeps `training`, which has a variant.
+  static Status makeEvaluation(const std::shared_ptr<const Executable> &training, const Layout &layout,
+                               const TransferMemory &memory, std::shared_ptr<const Executable> &result);
+
   const Stream &whole() const { return stream; }
   /// Of each queue of the layout.
   const std::vector<Stream> &byQueue() const { return streams; }
@@ -35,6 +40,9 @@ public:
 private:
   Executable(std::shared_ptr<const void> owner, const plan::Program &program)
       : owner(std::move(owner)), program(program) {}
+  static Status make(std::shared_ptr<const void> owner, const plan::Program &program, const CallPoint &call,
+                     std::vector<uint32_t> queueOf, const Layout &layout, const TransferMemory &memory,
+                     std::shared_ptr<const Executable> &result, const plan::Variant *variant);
   Status findSlots(const TransferMemory &memory, const plan::Variant *variant);
   void divide(size_t queues);
   void findWindows();
@@ -43,7 +51,8 @@ private:
   std::shared_ptr<const void> owner;
   const plan::Program &program;
   CallPoint callPoint;
-  const plan::Variant *sharded = nullptr;
+  const plan::Variant *ofVariant = nullptr, *sharded = nullptr;
+  std::vector<uint32_t> queueOf;        // the layout's queue of each of the program's
   std::deque<plan::Operation> timeless; // of passes whose time their pair's header has
   Stream stream;
   std::vector<Stream> streams;

@@ -12,7 +12,6 @@ Interpreter::Interpreter(Device &device, Transport &transport, const std::unique
       previous(queues, 0) {}
 
 bool Interpreter::run(Pilot &pilot, int64_t first) {
-  int64_t epoch = 0;
   int64_t step = first;
   plan::Time rest = 0; // that what is issued takes at least
   for (; std::optional<Pilot::Turn> turn = pilot.turn(step, rest); ++step) {
@@ -22,16 +21,8 @@ bool Interpreter::run(Pilot &pilot, int64_t first) {
     if (step > first && turn->epoch != epoch)
       fence(program);
     epoch = turn->epoch;
-    // What is issued and not yet complete refers to the program: the round keeps it.
-    auto round = std::make_shared<const Round>(Round{turn->program, &program.whole(), &program.byQueue(), step, epoch,
-                                                     starts, previous, fenced, program.variant()});
-    if (!device.run(round))
-      issue(*round, program.call());
-    issued[size_t(step) % issued.size()] = round;
-    previous = starts;
-    for (size_t q = 0; q < starts.size(); ++q)
-      starts[q] += program.byQueue()[q].executed;
-    fenced = false;
+    current = turn->program;
+    begin(turn->program, step, 0);
     if (!synchronize(previous))
       return false;
     for (QueueId q : ends)
@@ -47,6 +38,34 @@ bool Interpreter::run(Pilot &pilot, int64_t first) {
     return false;
   pilot.completed(step);
   return true;
+}
+
+/// Issues a step, or a round of an evaluation.
+void Interpreter::begin(const std::shared_ptr<const Executable> &executable, int64_t step, int64_t evaluation) {
+  const Executable &program = *executable;
+  // What is issued and not yet complete refers to the program: the round keeps it.
+  auto round = std::make_shared<const Round>(Round{executable, &program.whole(), &program.byQueue(), step, epoch,
+                                                   starts, previous, fenced, program.variant(), evaluation});
+  if (!device.run(round))
+    issue(*round, program.call());
+  issued[size_t(step + evaluation) % issued.size()] = round;
+  previous = starts;
+  for (size_t q = 0; q < starts.size(); ++q)
+    starts[q] += program.byQueue()[q].executed;
+  fenced = false;
+}
+
+bool Interpreter::evaluate(const std::shared_ptr<const Executable> &evaluation, int64_t step, int64_t rounds) {
+  if (!comeToRest())
+    return false;
+  fenced = true;
+  for (int64_t round = 1; round <= rounds; ++round) {
+    begin(evaluation, step, round);
+    if (!synchronize(previous))
+      return false;
+  }
+  fenced = true; // the next step begins behind another program
+  return comeToRest();
 }
 
 bool Interpreter::comeToRest() {
@@ -74,7 +93,7 @@ void Interpreter::fence(const Executable &program) {
 }
 
 void Interpreter::issue(const Round &round, const CallPoint &call) {
-  Label label{nullptr, 0, round.step, round.epoch, round.whole};
+  Label label{nullptr, 0, round.step, round.epoch, round.whole, round.evaluation};
   counts = round.starts;
   const int64_t called = call.atOnce() ? -1 : round.starts[call.queue] + call.count;
   for (Walk walk(*round.whole); !walk.done(); walk.next()) {

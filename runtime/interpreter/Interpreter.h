@@ -6,7 +6,8 @@
 //
 // Between two steps it may go on with another program. Slots mean something else then, so all queues of this rank first
 // wait for all of them to have completed the old one: a fence of one process, made of waits on the queues, and no
-// synchronisation with anybody.
+// synchronisation with anybody. An evaluation between two steps goes there and back the same way, with the rank at rest
+// before and after: it has no part in what steps count as theirs.
 #pragma once
 
 #include "runtime/interpreter/Pilot.h"
@@ -32,7 +33,14 @@ public:
   /// Waits until all that is issued has completed; false if the run failed. Called by the pilot.
   bool comeToRest();
 
+  /// Runs so many rounds of an evaluation before `step`, from rest to rest; false if the run failed. Called by the
+  /// pilot.
+  bool evaluate(const std::shared_ptr<const Executable> &evaluation, int64_t step, int64_t rounds);
+  /// The program of the last step; null: there was none.
+  const std::shared_ptr<const Executable> &program() const { return current; }
+
 private:
+  void begin(const std::shared_ptr<const Executable> &executable, int64_t step, int64_t evaluation);
   void issue(const Round &round, const CallPoint &call);
   void fence(const Executable &program);
   bool synchronize(const std::vector<int64_t> &counts);
@@ -46,6 +54,8 @@ private:
   std::vector<int64_t> counts;   // of each queue: what it counts once all that is issued is done
   bool fenced = true;            // the step before ran another program, or none: its counts mean nothing now
   std::array<std::shared_ptr<const Round>, 2> issued; // not all complete: they keep their programs
+  std::shared_ptr<const Executable> current;
+  int64_t epoch = 0; // of the last step
 };
 
 } // namespace pipec::runtime

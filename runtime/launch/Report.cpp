@@ -96,6 +96,8 @@ messages::Report toMessage(const RankReport &report) {
     message.steps.insert(message.steps.end(), {step.firstStart, step.lastEnd});
   for (const OwnTimes &step : report.own)
     message.own.insert(message.own.end(), {step.own, step.planned});
+  for (const Evaluated &each : report.evaluations)
+    message.evaluations.insert(message.evaluations.end(), {each.step, each.took});
   message.lateness = report.lateness.pack();
   message.permitWaits = report.permitWaits.pack();
   message.job = {report.job.job, report.job.pieces, report.job.atoms, report.job.solo, report.job.filled};
@@ -105,13 +107,15 @@ messages::Report toMessage(const RankReport &report) {
 }
 
 bool fromMessage(const messages::Report &message, int32_t rank, RankReport &report) {
-  if (message.steps.size() % 2 != 0 || message.own.size() % 2 != 0 || !areEvents(message.events) ||
-      !std::in_range<int32_t>(message.job[0]))
+  if (message.steps.size() % 2 != 0 || message.own.size() % 2 != 0 || message.evaluations.size() % 2 != 0 ||
+      !areEvents(message.events) || !std::in_range<int32_t>(message.job[0]))
     return false;
   for (size_t i = 0; i != message.steps.size(); i += 2)
     report.steps.push_back({message.steps[i], message.steps[i + 1]});
   for (size_t i = 0; i != message.own.size(); i += 2)
     report.own.push_back({message.own[i], message.own[i + 1]});
+  for (size_t i = 0; i != message.evaluations.size(); i += 2)
+    report.evaluations.push_back({message.evaluations[i], message.evaluations[i + 1]});
   report.lateness = Lateness::unpack(message.lateness);
   report.permitWaits = Lateness::unpack(message.permitWaits);
   const auto &[job, pieces, atoms, solo, filled] = message.job;
@@ -133,8 +137,15 @@ std::vector<Time> stepTimes(const std::vector<std::vector<StepTimes>> &ranks, in
 
 std::vector<Time> measuredSteps(const std::vector<RankReport> &reports, int64_t first, int64_t end) {
   std::vector<std::vector<StepTimes>> ranks;
-  for (const RankReport &report : reports)
-    ranks.push_back(report.steps);
+  for (const RankReport &report : reports) {
+    std::vector<StepTimes> &steps = ranks.emplace_back(report.steps);
+    for (const Evaluated &each : report.evaluations) // as if the clock had stood still meanwhile
+      for (size_t s = size_t(std::max<int64_t>(each.step, 0)); s < steps.size(); ++s)
+        if (steps[s].firstStart <= steps[s].lastEnd) {
+          steps[s].firstStart -= each.took;
+          steps[s].lastEnd -= each.took;
+        }
+  }
   return stepTimes(ranks, first, end);
 }
 

@@ -20,12 +20,19 @@ struct JobDone {
   plan::Time solo = 0, filled = 0; // a step of the process without pieces and with them, in the median; 0: not known
 };
 
+/// An evaluation of a rank, before a step.
+struct Evaluated {
+  int64_t step = 0;
+  plan::Time took = 0;
+};
+
 struct RankReport {
   std::vector<StepTimes> steps;
   Lateness lateness;
   Lateness permitWaits;             // how long each step waited for its permit
   std::vector<trace::Event> events; // empty without a trace
   std::vector<OwnTimes> own;        // by step, where ranks have shards
+  std::vector<Evaluated> evaluations;
   JobDone job;
 };
 
@@ -50,7 +57,7 @@ std::vector<adapt::Sample> unpackSamples(const std::vector<int64_t> &packed);
 /// this one; in the first step, from its first start. For the step it is the longest of any rank.
 std::vector<plan::Time> stepTimes(const std::vector<std::vector<StepTimes>> &ranks, int64_t first, int64_t end);
 
-/// The same for the steps of reports.
+/// The same for the steps of reports, without the time of evaluations.
 std::vector<plan::Time> measuredSteps(const std::vector<RankReport> &reports, int64_t first, int64_t end);
 
 /// Writes a trace file; `layouts` name the queues. Writes the whole file or nothing (Code::Run).

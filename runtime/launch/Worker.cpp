@@ -92,6 +92,7 @@ private:
   std::vector<QueueId> ends() const;
   void awaitOthers();
   bool begins(int64_t step);
+  bool evaluate(int64_t step, int64_t rounds);
   void needed(int64_t step);
   void progress(int64_t step);
   bool save(int64_t step, bool recuts = false);
@@ -128,6 +129,10 @@ private:
   Transport *transport = nullptr; // owned by the backend
   std::unique_ptr<Permits> permits;
   std::optional<Interpreter> interpreter;
+  struct Evaluates {
+    std::shared_ptr<const Executable> training, evaluation; // none yet
+  } evaluates;
+  std::vector<Evaluated> evaluations;
   std::optional<KeptEvents> kept; // if the process writes its own trace
   std::atomic<int64_t> first{0};
   std::optional<Manifest> resumed;
@@ -407,6 +412,7 @@ Status Worker::prepareRun(Gathering gathering) {
     status = preparer.variants(calls, made);
   if (!status.ok())
     return status;
+  evaluates.training = made.variants.front();
   for (size_t v = 0; v < made.variants.size(); ++v)
     programs[int64_t(v)] = {std::move(made.variants[v]), plan, v};
   complete = table.first;
@@ -445,8 +451,11 @@ bool Worker::begins(int64_t step) {
   bool begun = true;
   if (handover) {
     const Doing::While awaits = doing.does("is between two steps", options.idle);
-    begun = handover->awaitStep(step, [this] { return interpreter->comeToRest(); });
+    begun = handover->awaitStep(
+        step, [this] { return interpreter->comeToRest(); }, [&](int64_t rounds) { return evaluate(step, rounds); });
   }
+  if (!handover && savesBefore(step, first, options.evaluateEvery))
+    begun = evaluate(step, 1);
   if (begun) {
     needed(step);
     return true;
@@ -454,6 +463,26 @@ bool Worker::begins(int64_t step) {
   if (!failure.raised())
     channel->send(messages::Finishes{step});
   return false;
+}
+
+/// Evaluates before `step`, by the variant that ran last.
+bool Worker::evaluate(int64_t step, int64_t rounds) {
+  const auto &last = interpreter->program();
+  if (last && last != evaluates.training)
+    evaluates = {last, nullptr};
+  Status status;
+  if (!evaluates.evaluation)
+    status = Executable::makeEvaluation(evaluates.training, layout, memory, evaluates.evaluation);
+  if (!status.ok())
+    failure.raise(Status::run(fmt::format("{}: {}", identity.name(), status.message)));
+  if (!status.ok() || !interpreter->comeToRest())
+    return false;
+  const int64_t begin = Clock::monotonic();
+  if (!interpreter->evaluate(evaluates.evaluation, step, rounds))
+    return false;
+  evaluations.push_back({step, (Clock::monotonic() - begin) * 1000});
+  meter.paused(evaluations.back().took);
+  return true;
 }
 
 /// Tells the controller; at most once a millisecond where the step is permitted already, as many short ones are.
@@ -552,6 +581,7 @@ Status Worker::finish() {
   RankReport report = summarize(backend->recorders());
   report.permitWaits = permits->waits();
   report.job = job.done();
+  report.evaluations = evaluations;
   if (!report.job.ended.empty())
     spdlog::warn("{}: {}", identity.name(), report.job.ended);
   if (kept) {

@@ -80,6 +80,13 @@ nlohmann::ordered_json jobsOf(const Outcome &outcome) {
   return rows;
 }
 
+nlohmann::ordered_json rowsOf(const std::vector<Evaluated> &evaluations) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Evaluated &each : evaluations)
+    rows.push_back({{"step", each.step}, {"ms", milliseconds(double(each.took))}});
+  return rows;
+}
+
 /// A step of all processes in the median, without and with pieces; 0: not known.
 std::pair<plan::Time, plan::Time> pacesOf(const Outcome &outcome) {
   std::pair<plan::Time, plan::Time> longest{0, 0};
@@ -102,6 +109,17 @@ Status simulateRun(const plan::Plan &plan, const RunResult &run, const RunOption
 }
 
 } // namespace
+
+std::vector<Evaluated> evaluationsOf(const Outcome &outcome) {
+  std::vector<Evaluated> all;
+  for (const RankReport &rank : outcome.result.run.ranks)
+    for (size_t n = 0; n != rank.evaluations.size(); ++n) {
+      if (n == all.size())
+        all.push_back(rank.evaluations[n]);
+      all[n].took = std::max(all[n].took, rank.evaluations[n].took);
+    }
+  return all;
+}
 
 Lateness latenessOf(const Outcome &outcome) {
   Lateness all;
@@ -205,6 +223,7 @@ std::string toJson(const Outcome &outcome) {
       {"own_ms", nullptr},
       {"factors", nullptr},
       {"jobs", jobsOf(outcome)},
+      {"evaluations", rowsOf(evaluationsOf(outcome))},
       {"solo_ms", nullptr},
       {"slow_down", nullptr},
   };

@@ -43,6 +43,8 @@ std::string toJson(const Outcome &outcome);
 
 inline double milliseconds(double picoseconds) { return picoseconds / 1e9; }
 const char *nameOf(Pace pace);
+/// Each evaluation, on the process that took longest for it.
+std::vector<Evaluated> evaluationsOf(const Outcome &outcome);
 /// Of operations against their deadlines, on all ranks.
 Lateness latenessOf(const Outcome &outcome);
 

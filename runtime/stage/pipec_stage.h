@@ -217,6 +217,14 @@ PIPEC_STAGE_EXPORT int pipec_stage_backward(PipecStage *stage, const PipecCall *
 PIPEC_STAGE_EXPORT int pipec_stage_forward_backward(PipecStage *stage, const PipecCall *forward,
                                                     const PipecCall *backward, PipecError *error);
 
+/* May be left out: a forward of an evaluation, with the weights as they are. No backward follows, so keep nothing of it
+ * but what a neighbour stage of this object takes, and nothing in it may change what training computes. Between two
+ * steps, each stage is called once a microbatch; call->step is the training step that comes next. What a stage behind
+ * the last would take, a loss for example, is yours to say or to write: one object has seen all of its microbatches
+ * when the next call is of another function or step. `piperun --evaluate-every N` calls it behind each multiple of N
+ * steps. */
+PIPEC_STAGE_EXPORT int pipec_stage_evaluate(PipecStage *stage, const PipecCall *call, PipecError *error);
+
 /* Both or neither may be left out. Plans with a global norm (`optimizer: {time: …, global_norm: true}`), for clipping
  * by the norm of all gradients or for a loss scale, call each once a step on every rank, after the last backward of its
  * stages and before their optimizer_step; they are of all stages of the rank, so call->stage is -1, the microbatch 0.

@@ -247,7 +247,7 @@ TEST(Messages, AllComeBackAsTheyWere) {
                   Numbers{1, 2}});
   comesBack(Layers{{4, {{1}, {2}}, {file, file}, 2, 3, {{}}, {}}});
   comesBack(Table{1, "boot", {{"127.0.0.1", 65535}}, {}});
-  comesBack(Report{{1, 2}, {}, {3}, {}, {1, 2, 3, 4, 5}, "ended", {}});
+  comesBack(Report{{1, 2}, {}, {6, 7}, {3}, {}, {1, 2, 3, 4, 5}, "ended", {}});
   comesBack(Done{{{"plans", {{{"plan", Message::binary({1, 2})}}}}}});
 }
 

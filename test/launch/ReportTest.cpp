@@ -55,6 +55,15 @@ TEST(Report, StepsGoFromLastEndToLastEndOnTheSlowestRank) {
   EXPECT_EQ(stepTimes(ranks, 0, 2), (std::vector<plan::Time>{12, 15}));
 }
 
+TEST(Report, EvaluationsTakeNoTimeOfSteps) {
+  RankReport report;
+  report.steps = {{0, 10}, {30, 44}, {70, 81}};
+  report.evaluations = {{1, 15}, {1, 5}, {2, 20}};
+  RankReport heard;
+  ASSERT_TRUE(fromMessage(toMessage(report), 0, heard));
+  EXPECT_EQ(measuredSteps({heard}, 0, 3), (std::vector<plan::Time>{10, 14, 17}));
+}
+
 TEST(Report, SurvivesTheChannel) {
   plan::Operation op;
   op.kind = plan::Kind::Recv;

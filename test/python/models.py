@@ -116,6 +116,10 @@ def digest(module):
     return found.hexdigest()
 
 
+def digest_of(tensor):
+    return hashlib.sha256(tensor.cpu().contiguous().numpy().tobytes()).hexdigest()
+
+
 def adamw(modules):
     return torch.optim.AdamW([p for module in modules for p in module.parameters() if p.requires_grad], lr=1e-2)
 

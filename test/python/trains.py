@@ -73,7 +73,7 @@ class Order:
 
     def __call__(self, run, instruction, error):
         code, what = self.next(run, instruction, error), instruction._obj
-        for each in self.PASSES.get(what.kind, []):
+        for each in [] if what.evaluation else self.PASSES.get(what.kind, []):
             key, at = (what.stage, each), (what.step, what.microbatch)
             if at < self.last.get(key, at):
                 self.turned.add(f"stage {what.stage}: {each}")
@@ -91,6 +91,32 @@ def counts():
         resident = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
     return {"threads": len(os.listdir("/proc/self/task")), "descriptors": len(os.listdir("/proc/self/fd")),
             "kilobytes": resident}
+
+
+def evaluate(run, modules, case):
+    """What an evaluation finds, and bytes that stages hold meanwhile."""
+    steps, held = run._steps, []
+    forward, stages = steps.evaluate, steps._stages.values()
+
+    def watched(*arguments, **options):
+        found = forward(*arguments, **options)
+        held.append(sum(stage.held() for stage in stages))
+        return found
+
+    for module in modules.values():
+        module.train(case.get("mode") == "train")
+    x, target = models.batch(9000, case["rows"])
+    if run.plan.degree > 1:
+        x, target = x.chunk(run.plan.degree)[run.replica], target.chunk(run.plan.degree)[run.replica]
+    steps.evaluate = watched
+    found = run.evaluate(x if 0 in modules else None, target=target if run.plan.stage_count - 1 in modules else None,
+                         microbatches=case.get("microbatches"), outputs=case.get("outputs", False),
+                         **{name: torch.ones(len(x)) for name in case.get("keywords", [])})
+    del steps.evaluate
+    for module in modules.values():
+        module.train()
+    found = [models.digest_of(each) for each in found] if type(found) is list else None if found is None else found.item()
+    return {"found": found, "held": max(held)}
 
 
 def train(case):
@@ -126,7 +152,7 @@ def train(case):
     state = {"optimizer": own} if own else {}
     if case.get("saves", [None])[0] == rank:
         state["slow"] = Slow(case["saves"][1])
-    digests, losses, values, order = [], [], {}, Order()
+    digests, losses, values, order, evaluated = [], [], {}, Order(), []
     options = {key: case[key] for key in ("seed", "clip", "checkpoint", "every", "resume", "overwrite", "trace", "deadline", "idle",
                                           "control", "adapt", "check", "keep", "save") if key in case}
     if case.get("checks") is not None:
@@ -135,6 +161,7 @@ def train(case):
     with Watched(plan, modules, loss=models.summed if case.get("sums") else models.loss, scaler=scaler, optimizer=planned if case.get("planned") else None,
                          state=state or None, progress=case.get("progress", False), **options) as run:
         for step in range(run.steps_done, case["steps"]):
+            evaluated += [evaluate(run, modules, each) for each in case.get("evaluations", []) if each["at"] == step]
             if case.get("evaluates", [])[:2] == [rank, step]:
                 time.sleep(case["evaluates"][2])
             for at, variant, *by in case.get("swaps", []):
@@ -199,6 +226,7 @@ def train(case):
                 run._session.put(f"met/{step}/{run.world_rank}", "here")
                 for process in range(plan.world):
                     run._session.get(f"met/{step}/{process}")
+        evaluated += [evaluate(run, modules, each) for each in case.get("evaluations", []) if each["at"] == case["steps"]]
     for child in children:
         os.kill(child, 9)
         os.waitpid(child, 0)
@@ -210,7 +238,7 @@ def train(case):
     if case.get("double") or case.get("values"):
         values = {s: [p.detach().flatten().tolist() for p in m.parameters()] for s, m in modules.items()}
     return {"digests": digests, "losses": losses, "report": run.report(), "weights": sums, "values": values, "late": run.late,
-            "turned": order.end(), "microbatches": run.microbatches}
+            "turned": order.end(), "evaluated": evaluated, "microbatches": run.microbatches}
 
 
 def main():

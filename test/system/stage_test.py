@@ -1,12 +1,15 @@
 """Stage libraries in whole runs: the example trains the same on any number of ranks, its errors end the run, and two
 ranks of real arithmetic take the time that was predicted, which tools/soak judges."""
 import json
+import os
+import pathlib
 import subprocess
 import unittest
 
 from support import BIN, OK, RUN, SOAK, SPECS, USAGE, ToolTest, tool
 from timing import judge
 
+PROBES = pathlib.Path(os.environ["PIPEC_PROBES"])
 MLP = SPECS / "stages" / "mlp" / "mlp.yaml"
 LIBRARY = BIN / "mlp.so"
 
@@ -98,6 +101,31 @@ class StageTest(ToolTest):
         log.unlink()
         self.run_json(plan, f"--stage={LIBRARY}", "--steps", run["steps"])
         self.assertEqual(swapped, self.read(log))
+
+    def test_evaluations_change_nothing_and_give_the_same_losses(self):
+        settings, losses = [(1, "interleaved-1f1b", "split"), (4, "1f1b", "fused"), (2, "interleaved-1f1b", "split"),
+                            (2, "dualpipe-v", "split")], []
+        plain = self.train(1, "interleaved-1f1b", "split", steps=9)
+        for ranks, schedule, backward in settings:
+            with self.subTest(ranks=ranks, schedule=schedule, backward=backward):
+                log, states = self.folder / f"evaluated-{len(losses)}.csv", self.folder / f"states-{len(losses)}"
+                plan = self.compile(TRAINING % (ranks, 4 // ranks, schedule, backward, log))
+                for steps, more in ((5, ["--overwrite"]), (9, ["--resume"])):
+                    run = self.run_json(plan, f"--stage={LIBRARY}", "--steps", steps, "--evaluate-every", 3, "--checkpoint",
+                                        states, "--every", 2, *more)
+                self.assertEqual([each["step"] for each in run["evaluations"]], [6, 9])
+                lines = log.read_text(encoding="ascii").splitlines()
+                own = [line for line in lines if line.startswith("evaluation")]
+                log.write_text("".join(f"{line}\n" for line in lines if line not in own), encoding="ascii")
+                self.assertEqual(self.read(log), plain)
+                losses.append({tuple(line.split(",")[1:3]): line.split(",")[3] for line in own})
+                self.assertEqual(sorted(losses[-1]), sorted((str(step), str(m)) for step in (3, 6, 9) for m in range(8)))
+        self.assertEqual(losses, [losses[0]] * len(settings))
+        self.assertLess(float(losses[0]["9", "0"]), float(losses[0]["3", "0"]))
+
+    def test_a_library_that_cannot_evaluate(self):
+        message = self.ends(f"--stage={PROBES / 'probe-backward.so'}", "--evaluate-every", 2, settings={"backward": "fused"}, code=USAGE)
+        self.assertIn("the stage library has no pipec_stage_evaluate, which an evaluation needs", message)
 
     def ends(self, *arguments, settings, code):
         done = self.piperun(self.compile(MLP, **settings), "--local", *arguments, code=code)

@@ -208,6 +208,8 @@ int reportCommand(const CommandOptions &options) {
     ProgressLine progress(!options.json, Shown::IfLong);
     progress("looking for transfer buffers that bind");
     found = emit::addRings(compiled.plan, report);
+    if (found.ok() && options.json)
+      found = emit::addEvaluations(compiled.plan, report);
   }
   if (!found.ok())
     return fail(options, options.input, found);
@@ -314,6 +316,8 @@ int disasmCommand(const CommandOptions &options) {
   Status status = expectKind(options.input, "a plan", {FileKind::Plan});
   if (status.ok())
     status = loadPlan(options.input, plan, bytes);
+  if (status.ok() && options.variant == kEvaluate)
+    status = keepEvaluation(plan);
   if (!status.ok())
     return fail(options, options.input, status);
   if (options.rank >= plan.ranks() || options.variant >= int(plan.variants.size()))

@@ -6,6 +6,9 @@
 
 namespace pipec {
 
+/// CommandOptions::variant: the evaluation of the plan's first variant.
+inline constexpr int kEvaluate = -2;
+
 struct CommandOptions {
   std::string input, second; // a spec or a plan
   std::string output;        // empty: beside the spec (plan) or standard output (other kinds)

@@ -118,9 +118,11 @@ Status usable(const CommandOptions &options) {
     return Status::usage("--trace puts a run under one plan; leave the second away");
   if (options.step >= 0 && options.trace.empty() && options.network.empty())
     return Status::usage("--step is of the run of --trace, or of one under --network");
+  if (!options.trace.empty() && options.variant == kEvaluate)
+    return Status::usage("--trace shows steps of a run, evaluations are in no trace: leave --variant evaluate away");
   if (options.emit == "html" && !options.second.empty())
     return Status::usage("a page shows one plan; compile two as variants of one spec to have both in its menu");
-  if (options.emit == "html" && (options.step >= 0 || options.variant >= 0))
+  if (options.emit == "html" && (options.step >= 0 || options.variant != -1))
     return Status::usage("a page has every step and variant in its menus; leave --step and --variant away");
   if (options.emit == "svg" && options.columns > 0 && options.columns < kLeastSvg)
     return Status::usage(fmt::format("an SVG figure is at least {} pixels wide", kLeastSvg));
@@ -188,6 +190,9 @@ int showCommand(const CommandOptions &options) {
     int code = 0;
     if (!obtainShown(options, path, compiled, code))
       return code;
+    if (options.variant == kEvaluate)
+      if (Status status = keepEvaluation(compiled.plan); !status.ok())
+        return fail(options, path, status);
     simulate::Scenario scenario;
     emit::Network network;
     if (!obtainNetwork(options, compiled, scenario, network, code))

@@ -48,6 +48,19 @@ void time(CLI::App &app, pipec::CommandOptions &options) {
       "that the search for an order, a cut or stages to recompute may take (10s): then the best so far is the "
       "answer, which says so (default: as long as it takes)");
 }
+/// Of the commands that show a variant's programs.
+void variant(CLI::App &app, pipec::CommandOptions &options, const std::string &what) {
+  const CLI::Range numbers(0, 255);
+  app.add_option_function<std::string>(
+         "--variant",
+         [&options](const std::string &text) {
+           options.variant = text == "evaluate" ? pipec::kEvaluate : std::stoi(text);
+         },
+         what + "; evaluate: the forwards alone with which runs evaluate")
+      ->check(
+          CLI::Validator([numbers](std::string &text) { return text == "evaluate" ? std::string() : numbers(text); },
+                         "0 to 255, or {evaluate}"));
+}
 void json(CLI::App &app, pipec::CommandOptions &options) {
   app.add_flag("--json", options.json, "one JSON object on standard output");
 }
@@ -152,8 +165,7 @@ const Subcommand kSubcommands[] = {
                       "a scenario (specs/networks): draw what is predicted under it; --step says which step then too "
                       "(default: 0)")
            ->check(pipec::fileName());
-       app.add_option("--variant", options.variant, "which variant (default: 0, and of a run the one that it ran)")
-           ->check(CLI::Range(0, 255));
+       variant(app, options, "which variant (default: 0, and of a run the one that it ran)");
        app.add_option("--emit", options.emit, "svg: a figure instead of text; html: a page to explore")
            ->check(CLI::IsMember({"svg", "html"}));
        output(app, options, "the file to write (default: standard output)");
@@ -234,7 +246,7 @@ const Subcommand kSubcommands[] = {
      [](CLI::App &app, pipec::CommandOptions &options) {
        input(app, options, "a plan");
        app.add_option("--rank", options.rank, "one rank (default: all)")->check(CLI::Range(0, 65535));
-       app.add_option("--variant", options.variant, "one variant (default: all)")->check(CLI::Range(0, 255));
+       variant(app, options, "one variant (default: all)");
      },
      pipec::disasmCommand},
     {"completion", "a script that completes this command line in bash or zsh",

@@ -104,6 +104,10 @@ void define(CLI::App &app, Arguments &a) {
   app.add_option("--swap-every", a.swapEvery,
                  "Swap to the plan's next variant at every such step, round and round: for tests")
       ->check(CLI::Range(int64_t(1), kMaxSteps));
+  app.add_option("--evaluate-every", a.evaluateEvery,
+                 "Evaluate behind every such step: the forwards of as many microbatches as a step has, which keep "
+                 "nothing; a stage library needs pipec_stage_evaluate")
+      ->check(CLI::Range(int64_t(1), kMaxSteps));
   auto *replan =
       app.add_option("--replan", a.replan,
                      "Keep planning anew by this spec, for the network as it is measured, and load what pays (pipec "
@@ -242,6 +246,7 @@ runtime::RunOptions optionsOf(const Arguments &a, plan::Time longest, runtime::R
   options.trace = a.local && !a.trace.empty();
   options.checkpoint = a.checkpoint;
   options.every = a.every;
+  options.evaluateEvery = a.evaluateEvery;
   options.measure = a.adapts();
   return options;
 }

@@ -38,6 +38,7 @@ struct Arguments {
   std::string network; // a scenario's file, or kReal
   std::string control;
   int64_t swapEvery = 0;
+  int64_t evaluateEvery = 0;
   std::string adapt; // a mode; empty: not given
   bool cut = false;
   std::string replan; // a spec; empty: not given

@@ -30,6 +30,17 @@ static std::string jobsText(const Outcome &outcome) {
   return text;
 }
 
+/// "evaluations: 3, 12.3456 ms in the mean".
+static std::string evaluationsText(const Outcome &outcome) {
+  const std::vector<runtime::Evaluated> all = runtime::evaluationsOf(outcome);
+  plan::Time sum = 0;
+  for (const runtime::Evaluated &each : all)
+    sum += each.took;
+  return all.empty() ? ""
+                     : fmt::format("evaluations: {}, {:.4f} ms in the mean\n", all.size(),
+                                   milliseconds(double(sum) / double(all.size())));
+}
+
 static double deviation(plan::Time measured, plan::Time simulated) {
   return simulated == 0 ? 0 : 100 * (double(measured) - double(simulated)) / double(simulated);
 }
@@ -66,6 +77,7 @@ std::string toText(const Outcome &outcome) {
     text += fmt::format("adapting ({}): {} switches, {:.1f} ms won against staying with the first variant\n",
                         adapt.at("mode").get<std::string>(), adapt.at("switches").get<int64_t>(),
                         adapt.at("won_ms").get<double>());
+  text += evaluationsText(outcome);
   text += jobsText(outcome);
   runtime::Lateness late = runtime::latenessOf(outcome);
   text += fmt::format("mean deviation {:.3f} %; predicted span {:.4f} ms, makespan {:.4f} ms\n",

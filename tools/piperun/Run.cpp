@@ -4,6 +4,7 @@
 #include "runtime/job/MakeJob.h"
 #include "runtime/launch/Joined.h"
 #include "runtime/launch/Local.h"
+#include "runtime/plan/Evaluation.h"
 #include "runtime/plan/Place.h"
 #include "runtime/plan/Units.h"
 #include "runtime/result/Transfers.h"
@@ -103,7 +104,11 @@ Status prepare(const Arguments &a, bool spread, Prepared &prepared, Outcome &out
       prepared.plan->variants.front().boundaries.empty())
     status = Status::input("the plan does not say what its stages hand on of a sample: compile it anew");
   if (status.ok())
-    status = runtime::checkStage(a.stage, *prepared.plan, {.onGpu = a.device == "cuda"});
+    status =
+        runtime::checkStage(a.stage, *prepared.plan, {.onGpu = a.device == "cuda", .evaluates = a.evaluateEvery > 0});
+  if (status.ok() && a.evaluateEvery > 0)
+    if (status = plan::mayEvaluate(*prepared.plan); !status.ok())
+      status.message = "--evaluate-every: " + status.message;
   runtime::RunOptions network;
   if (status.ok())
     status = readNetwork(a.network, *prepared.plan, network, outcome.wrong);

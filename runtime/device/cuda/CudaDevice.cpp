@@ -196,7 +196,8 @@ bool CudaDevice::run(const std::shared_ptr<const Round> &round) {
   for (QueueId q = 0; q < queues.size(); ++q) {
     CudaQueue &queue = queues[q];
     const int64_t executed = (*round->queues)[q].executed;
-    queue.step = executed > 0 ? &queue.steps[size_t(round->step) % queue.steps.size()] : nullptr;
+    queue.step =
+        executed > 0 && round->evaluation == 0 ? &queue.steps[size_t(round->step) % queue.steps.size()] : nullptr;
     if (queue.step) {
       queue.step->first = queue.issued;
       queue.step->last = queue.issued + executed;

@@ -198,6 +198,8 @@ static void count(adapt::Tally &tally, const plan::Operation &operation, plan::T
 void HostDevice::tellMeter(adapt::Tally &tally, Time end, const HostWork *last) {
   if (!meter)
     return;
+  if (last && last->round->evaluation > 0)
+    last = nullptr;
   if (tally.count != 0)
     meter->computed(std::exchange(tally, {}), end);
   if (last)
@@ -324,7 +326,7 @@ void HostDevice::runQueues() {
       free = due.end;
       if (queue.isEnd(ran) || free - known >= kKept)
         handOver(queue.isEnd(ran) ? next.work : nullptr);
-      if (filler && queue.isEnd(ran) && &queue == queues.front().get())
+      if (filler && queue.isEnd(ran) && &queue == queues.front().get() && next.work->round->evaluation == 0)
         filler->stepped(next.work->round->step, due.end);
     }
     free = since = due.end;

@@ -32,7 +32,9 @@ struct HostWork {
   int64_t microbatch() const { return item->microbatchOf(trip); }
   Slot in() const { return item->slot(item->in, trip); }
   Slot out() const { return item->slot(item->out, trip); } // of a transfer: its slot
-  Label label() const { return {item->operation, microbatch(), round->step, round->epoch, round->whole}; }
+  Label label() const {
+    return {item->operation, microbatch(), round->step, round->epoch, round->whole, round->evaluation};
+  }
   /// What is its own on the shard of a place; null where ranks have none.
   const plan::OwnCost *ownOf(const plan::Place &place) const { return round->ownOf(*item->operation, place); }
 };

@@ -79,15 +79,15 @@ struct Waits {
 
 /// A RankReport (Report.h).
 struct Report {
-  Numbers steps, own, lateness, permitWaits;
+  Numbers steps, own, evaluations, lateness, permitWaits;
   std::array<int64_t, 5> job{};
   std::string jobEnded;
   Numbers events;
   static constexpr Kind kind{"report", kEvents, ToController};
   static constexpr auto fields =
-      std::tuple(Field{"steps", &Report::steps}, Field{"own", &Report::own}, Field{"lateness", &Report::lateness},
-                 Field{"permit_waits", &Report::permitWaits}, Field{"job", &Report::job},
-                 Field{"job_ended", &Report::jobEnded}, Field{"events", &Report::events});
+      std::tuple(Field{"steps", &Report::steps}, Field{"own", &Report::own}, Field{"evaluations", &Report::evaluations},
+                 Field{"lateness", &Report::lateness}, Field{"permit_waits", &Report::permitWaits},
+                 Field{"job", &Report::job}, Field{"job_ended", &Report::jobEnded}, Field{"events", &Report::events});
 };
 
 struct Failed {

@@ -35,7 +35,7 @@ class Instruction(ctypes.Structure):
                 ("sharded", ctypes.c_int32), ("microbatch", ctypes.c_int64), ("microbatches", ctypes.c_int64),
                 ("step", ctypes.c_int64), ("epoch", ctypes.c_int64), ("input", ctypes.c_void_p), ("input_bytes", ctypes.c_int64),
                 ("output", ctypes.c_void_p), ("output_bytes", ctypes.c_int64), ("stream", ctypes.c_void_p),
-                ("number", ctypes.c_double), ("path", ctypes.c_char_p)]
+                ("number", ctypes.c_double), ("path", ctypes.c_char_p), ("evaluation", ctypes.c_int64)]
 
 
 class Result(ctypes.Structure):
@@ -58,6 +58,7 @@ def _open():
         "done": [pointer, ctypes.POINTER(Result), error],
         "finish": [pointer, error],
         "drain": [pointer, error],
+        "evaluate": [pointer, ctypes.c_int64, error],
         "swap": [pointer, text, ctypes.POINTER(ctypes.c_int64), error],
         "stop": [pointer, error],
         "put": [pointer, text, text, error],

@@ -74,17 +74,21 @@ void Handover::ask(Duty duty, std::function<void(double)> answered) {
   bell.ring();
 }
 
-bool Handover::awaitStep(int64_t step, const std::function<bool()> &drain) {
+bool Handover::awaitStep(int64_t step, const std::function<bool()> &drain,
+                         const std::function<bool(int64_t)> &evaluate) {
   for (;;) {
     std::unique_lock lock(mutex);
     awaited = step;
     bell.ring();
-    begins.wait(lock, [&] { return begun == step || drains || (finished && between) || failure.raised(); });
+    begins.wait(lock,
+                [&] { return begun == step || drains || rounds > 0 || (finished && between) || failure.raised(); });
     awaited = -1;
-    if (!std::exchange(drains, false) || failure.raised())
+    const bool drainsNow = std::exchange(drains, false);
+    const int64_t roundsNow = std::exchange(rounds, 0);
+    if ((!drainsNow && roundsNow == 0) || failure.raised())
       return begun == step && !failure.raised();
     lock.unlock();
-    if (!drain())
+    if (roundsNow > 0 ? !evaluate(roundsNow) : !drain())
       return false;
   }
 }
@@ -96,7 +100,7 @@ void Handover::end() {
 }
 
 /// Whoever awaits the next one has seen complete what ends one.
-bool Handover::isStepOver() const { return awaited >= 0 && awaited != begun && !drains; }
+bool Handover::isStepOver() const { return awaited >= 0 && awaited != begun && !drains && rounds == 0; }
 
 /// The headers of pairs are nothing to the host.
 bool Handover::takeWork(Duty &duty) {
@@ -199,6 +203,13 @@ void Handover::drain() {
   std::lock_guard lock(mutex);
   between = false;
   drains = true;
+  begins.notify_all();
+}
+
+void Handover::evaluate(int64_t count) {
+  std::lock_guard lock(mutex);
+  between = false;
+  rounds = count;
   begins.notify_all();
 }
 

@@ -54,6 +54,8 @@ public:
   void finish();
   /// Between two steps: what is left of the last one comes now, then its end again.
   void drain();
+  /// Likewise: all of the last one comes, then so many rounds of an evaluation, then the end of the step again.
+  void evaluate(int64_t rounds);
   /// The host asks for nothing more and is in nothing.
   void close();
   /// The run has failed, for this reason. From any thread, also before a rank is there.
@@ -78,8 +80,8 @@ public:
   /// has failed, as it has where the host says that something went wrong.
   void ask(Duty duty, std::function<void(double)> answered);
   /// Waits until the host begins `step`. False: it wants no more steps, or the run has failed. `drain` waits until all
-  /// steps before have completed; false if the run failed.
-  bool awaitStep(int64_t step, const std::function<bool()> &drain);
+  /// steps before have completed, `evaluate` runs so many rounds of an evaluation; false if the run failed.
+  bool awaitStep(int64_t step, const std::function<bool()> &drain, const std::function<bool(int64_t)> &evaluate);
   /// The run has ended well: nothing more is to do.
   void end();
   /// Calls it once the run fails: to end a wait of another kind.
@@ -119,6 +121,7 @@ private:
   int64_t begun = -1;   // the last that the host has begun
   bool between = false; // two steps
   bool drains = false;  // the rank is to wait until all is done
+  int64_t rounds = 0;   // of an evaluation that the rank is to run; 0: of none
   bool finished = false;
   bool closed = false;
   bool ended = false;

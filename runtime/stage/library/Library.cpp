@@ -14,6 +14,7 @@ namespace {
 
 constexpr LibraryHeader kHeader{"stage library", "pipec_stage.h", "pipec_stage_version"};
 constexpr const char *kLayer = "pipec_stage_layer", *kPortions = "pipec_stage_portions";
+constexpr const char *kEvaluate = "pipec_stage_evaluate";
 constexpr const char *kSaveLayer = "pipec_stage_save_layer", *kLoadLayer = "pipec_stage_load_layer";
 
 bool uses(const plan::Plan &plan, Kind kind) {
@@ -65,6 +66,7 @@ Status openLibrary(const std::string &path, const plan::Plan &plan, const Librar
   opened.find("pipec_stage_gradient_norm", f.gradientNorm);
   opened.find("pipec_stage_set_global_norm", f.setGlobalNorm);
   if (version != kVersionOne) {
+    opened.find(kEvaluate, f.evaluate);
     opened.find(kSaveLayer, f.saveLayer);
     opened.find(kLoadLayer, f.loadLayer);
     opened.find(kLayer, f.layer);
@@ -85,6 +87,8 @@ Status openLibrary(const std::string &path, const plan::Plan &plan, const Librar
   if (use.byLayers && !f.saveLayer)
     return Status::input(
         fmt::format("{}: the stage library has no {}, which a new cut of the layers needs", path, kSaveLayer));
+  if (use.evaluates && !f.evaluate)
+    return Status::input(fmt::format("{}: the stage library has no {}, which an evaluation needs", path, kEvaluate));
   if (version == kVersionOne)
     adaptVersionOne(f);
   library = std::move(f);

@@ -20,6 +20,7 @@ struct Library {
   std::function<decltype(pipec_stage_forward_backward)> forwardBackward; // empty: the two are called by themselves
   std::function<decltype(pipec_stage_gradient_norm)> gradientNorm;       // these two likewise, or not asked for
   std::function<decltype(pipec_stage_set_global_norm)> setGlobalNorm;
+  Call evaluate; // empty: it cannot evaluate
   std::function<decltype(pipec_stage_save)> save;
   std::function<decltype(pipec_stage_load)> load;
   std::function<decltype(pipec_stage_save_layer)> saveLayer; // both or neither
@@ -33,6 +34,7 @@ struct Library {
 struct LibraryUse {
   bool onGpu = false;    // compute on a GPU's streams, which version 1 of the header does not know
   bool byLayers = false; // save and load layers
+  bool evaluates = false;
 };
 
 /// Opens the library at `path` (never searched for elsewhere) and finds what it must have and what `plan` uses.

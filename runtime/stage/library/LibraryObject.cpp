@@ -100,9 +100,11 @@ PipecCall LibraryObject::callOf(const Label &label, Slot in, Slot out, void *str
 
 // A plan that was loaded later may need a function that the library was not checked for.
 std::string LibraryObject::run(const Label &label, Slot in, Slot out, void *stream) {
-  const Library::Call &function = library.calls[size_t(label.operation->kind)];
+  const bool evaluates = label.evaluation > 0;
+  const Library::Call &function = evaluates ? library.evaluate : library.calls[size_t(label.operation->kind)];
   if (!function)
-    return fmt::format("the stage library has no function for {}", plan::name(label.operation->kind));
+    return fmt::format("the stage library has no function for {}",
+                       evaluates ? "an evaluation" : plan::name(label.operation->kind));
   const PipecCall what = callOf(label, in, out, stream);
   return call(function, object, &what);
 }

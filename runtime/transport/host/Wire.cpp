@@ -7,22 +7,26 @@
 
 namespace pipec::runtime::wire {
 
+/// Rounds of an evaluation have epochs of their own: -1, -2, ….
+static int64_t epochOf(const Label &label) { return label.evaluation > 0 ? -label.evaluation : label.epoch; }
+
 // A tag has the sender's stage. For a receive that is the neighbouring stage: s - 1 sends activations to s, and s + 1
 // gradients.
 Tag tagOf(const Label &label) {
   const plan::Operation &op = *label.operation;
+  const int64_t epoch = epochOf(label);
   if (plan::isCollective(op.kind))
-    return plan::isExchange(op) ? Tag{label.epoch,
+    return plan::isExchange(op) ? Tag{epoch,
                                       label.step,
                                       int64_t(op.group) + 1,
                                       plan::ownerOf(op),
                                       uint32_t(op.of) | uint32_t(op.kind) << 8,
                                       op.begin}
-                                : Tag{label.epoch, label.step, int64_t(op.group) + 1, 0, uint32_t(op.of)};
+                                : Tag{epoch, label.step, int64_t(op.group) + 1, 0, uint32_t(op.of)};
   int32_t stage = op.stage;
   if (op.kind == plan::Kind::Recv)
     stage += op.of == plan::Payload::Forward ? -1 : 1;
-  return {label.epoch, label.step, label.microbatch, stage, uint32_t(op.of)};
+  return {epoch, label.step, label.microbatch, stage, uint32_t(op.of)};
 }
 
 std::string describe(const Tag &tag) {
@@ -45,8 +49,8 @@ std::string describe(const Tag &tag) {
 
 Tag tagWithin(const Label &label) {
   if (!label.operation)
-    return {label.epoch, label.step, 0, 0, 0};
-  return {label.epoch, label.step, label.microbatch, label.operation->stage, uint32_t(label.operation->kind) + 1};
+    return {epochOf(label), label.step, 0, 0, 0};
+  return {epochOf(label), label.step, label.microbatch, label.operation->stage, uint32_t(label.operation->kind) + 1};
 }
 
 std::string describe(const CallTag &call) {

@@ -111,6 +111,14 @@ int pipec_stage_create(const PipecSetup *setup, PipecStage **stage, PipecError *
   return 0;
 }
 
+static int append(const PipecStage *s, const char *line, PipecError *error) {
+  FILE *file = fopen(s->log, "a");
+  int bad = !file || fputs(line, file) < 0;
+  if (file && fclose(file) != 0)
+    bad = 1;
+  return bad ? fail(error, "%s: cannot be written", s->log) : 0;
+}
+
 /* The last stage's end: the loss, and its gradient into kept->dout. */
 static int finish(PipecStage *s, const Own *own, Kept *kept, const Real *out, const PipecCall *call,
                   PipecError *error) {
@@ -176,6 +184,32 @@ static int forward(PipecStage *s, const PipecCall *call, PipecError *error) {
   return failed;
 }
 
+/* The forward of a batch of its own, the same in every evaluation, of which only what the next stage on this rank takes
+ * is kept. The first replica's last stage logs "evaluation,step,microbatch,loss". */
+static int evaluate(PipecStage *s, const PipecCall *call, PipecError *error) {
+  Own *own = ownOf(s, call->stage);
+  Kept *kept = &own->kept[call->microbatch];
+  PipecCall like = *call;
+  double training = s->loss;
+  like.step = -1; /* of the data */
+  s->loss = 0;
+  int failed = forward(s, &like, error);
+  double loss = s->loss;
+  s->loss = training;
+  for (int32_t l = firstOf(call); l < endOf(own, call); ++l)
+    --own->seen[l];
+  if (failed || endOf(own, call) < own->layers)
+    return failed;
+  give(s, &kept->x, own->layers * size(s, own));
+  give(s, &kept->pre, own->layers * size(s, own));
+  give(s, &kept->dout, size(s, own));
+  if (own->stage + 1 < s->stages || s->replica > 0 || !s->log[0])
+    return 0;
+  char line[96];
+  snprintf(line, sizeof line, "evaluation,%lld,%lld,%.17g\n", (long long)call->step, (long long)call->microbatch, loss);
+  return append(s, line, error);
+}
+
 static int backwardInput(PipecStage *s, const PipecCall *call, PipecError *error) {
   Own *own = ownOf(s, call->stage), *previous = ownOf(s, call->stage - 1);
   Kept *kept = &own->kept[call->microbatch];
@@ -237,11 +271,7 @@ static int writeLog(const PipecStage *s, const Own *own, const PipecCall *call, 
     snprintf(member, sizeof member, ",%d", own->member);
   snprintf(line, sizeof line, "%lld,%d,%016llx,%s%s\n", (long long)call->step, own->stage, (unsigned long long)hash,
            loss, member);
-  FILE *file = fopen(s->log, "a");
-  int bad = !file || fputs(line, file) < 0;
-  if (file && fclose(file) != 0)
-    bad = 1;
-  return bad ? fail(error, "%s: cannot be written", s->log) : 0;
+  return append(s, line, error);
 }
 
 static int optimizerStep(PipecStage *s, const PipecCall *call, PipecError *error) {
@@ -274,6 +304,9 @@ static int compute(PipecStage *s, Work *work, const PipecCall *call, PipecError 
 
 int pipec_stage_forward(PipecStage *s, const PipecCall *call, PipecError *error) {
   return compute(s, forward, call, error);
+}
+int pipec_stage_evaluate(PipecStage *s, const PipecCall *call, PipecError *error) {
+  return compute(s, evaluate, call, error);
 }
 int pipec_stage_backward_input(PipecStage *s, const PipecCall *call, PipecError *error) {
   return compute(s, backwardInput, call, error);

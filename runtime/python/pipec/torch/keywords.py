@@ -107,11 +107,7 @@ class Keywords:
     def check(self, keywords, rows):
         """Refuses what nobody takes, what is missing, and what is other than in the first step. rows: of x. Whether this is the
         first step, of which there is `told` then."""
-        for name in keywords:
-            if not any(name in names for names in self._taken):
-                known = ", ".join(sorted(set().union(*self._taken))) or "none"
-                raise SpecError(f"no stage takes the keyword {name}, nor does the loss (they take: {known}): name it in a layer's "
-                                "forward, where **kwargs does not count, or leave it out")
+        self.check_known(keywords)
         given = {name: rows_of(value, self._varies) for name, value in keywords.items()}
         if self.told is not None:
             if self._varies and rows:
@@ -120,12 +116,24 @@ class Keywords:
                 raise SpecError(f"step got keywords of {_shown(given)}, in the first step it was {_shown(self.told[0])}: pass the "
                                 f"same in each step, with as many rows; {self._sizes}")
             return False
-        for where, names in self._takes.items():
-            for name, needed in names.items():
-                if needed and name not in keywords:
-                    raise SpecError(f"rank {self._rank} lacks the keyword {name}, which {where} takes: pass {name}= to step")
+        self.check_given(keywords, "step")
         self.told = given, rows
         return True
+
+    def check_known(self, keywords):
+        """Refuses what nobody takes."""
+        for name in keywords:
+            if not any(name in names for names in self._taken):
+                known = ", ".join(sorted(set().union(*self._taken))) or "none"
+                raise SpecError(f"no stage takes the keyword {name}, nor does the loss (they take: {known}): name it in a layer's "
+                                "forward, where **kwargs does not count, or leave it out")
+
+    def check_given(self, keywords, call, with_loss=True):
+        """Refuses what is missing on this rank. call: the method that was to be given it. with_loss: whether that calls the loss."""
+        for where, names in self._takes.items():
+            for name, needed in names.items():
+                if needed and name not in keywords and (with_loss or where != "the loss"):
+                    raise SpecError(f"rank {self._rank} lacks the keyword {name}, which {where} takes: pass {name}= to {call}")
 
     def compare(self, said):
         """said: what each process has told. All find the same."""

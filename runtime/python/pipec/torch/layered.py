@@ -90,6 +90,19 @@ class LayeredStage:
         self._forwards[microbatch] = x
         return None
 
+    def evaluate(self, microbatch, x, *, step=0, target=None, with_loss=True, keywords=None, first=0, layers=0):
+        """As a stage's; None where the output is not there yet."""
+        part = self._range(first, layers)
+        if first > 0:
+            x = self._forwards.pop(microbatch)
+        for n in part:
+            x = self._layers[n].evaluate(microbatch, x, step=step, with_loss=with_loss, keywords=keywords,
+                                         target=target if n == len(self._layers) - 1 else None)
+        if part.stop == len(self._layers):
+            return x
+        self._forwards[microbatch] = x
+        return None
+
     def recompute(self, microbatch, first=0, layers=0):
         part = self._range(first, layers)
         x = self._forwards.pop(microbatch) if first > 0 else None

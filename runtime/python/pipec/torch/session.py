@@ -118,6 +118,11 @@ class Session:
         self._call(lib.LIBRARY.pipec_run_drain(self.handle, ctypes.byref(self._error)))
         self.until_end_of_step()
 
+    def evaluate(self, rounds):
+        """Behind the end of a step, up to its end once more: the rest of the step, and so many rounds of an evaluation."""
+        self._call(lib.LIBRARY.pipec_run_evaluate(self.handle, rounds, ctypes.byref(self._error)))
+        self.until_end_of_step()
+
     def finish(self):
         """Ends the run on all ranks, behind the same step."""
         self._call(lib.LIBRARY.pipec_run_finish(self.handle, ctypes.byref(self._error)))

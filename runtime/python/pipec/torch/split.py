@@ -128,6 +128,17 @@ class Stage:
         self._microbatches[microbatch] = state
         return output
 
+    def evaluate(self, microbatch, x, *, step=0, target=None, with_loss=True, keywords=None):
+        """F of an evaluation: the module's output, or, with_loss, the loss; nothing is kept. The caller has turned gradients off.
+        Random numbers are those of reseed(seed, -1 - step, number, microbatch), which no step draws."""
+        with self._seeded(-1 - step, microbatch):
+            output = call(self.module, unflatten(x.structure, x.tensors) if type(x) is Tree else x, keywords)
+            if self.loss is not None and with_loss:
+                output = self._of_loss(output, _Microbatch(step, None, target, keywords))
+        if isinstance(output, torch.Tensor) or (self.loss is not None and not with_loss):
+            return output
+        return self._tree(output, "its module gives")[0]
+
     def drop_input(self, microbatch):
         """Behind F with keep=False: R will be given the input again."""
         self._take(microbatch, "F", "forgotten", remove=False).x = None
