@@ -69,6 +69,7 @@ class Ranks:
             rank, _ = plan.place(process)
             made = modules(rank) if modules else pipec.torch.stages(plan, layers or layers_of(sum(plan.cut)), rank, seed)
             model = LocalModel(plan, process, made, None)
+            model.find_shared()
             model.prepare()
             optimizers = Optimizers(model, Alone(), RunLosses(model, Alone()), None if own else self.optimizer, None, None)
             state = {}

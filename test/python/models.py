@@ -124,9 +124,9 @@ def adamw(modules):
     return torch.optim.AdamW([p for module in modules for p in module.parameters() if p.requires_grad], lr=1e-2)
 
 
-def alone(layers, cut, batches, microbatches, run):
+def alone(layers, cut, batches, microbatches, run, tied=()):
     """({stage: module}, losses) of one process that trains all layers with adamw(), a step for each of the batches.
-    run(stages, step, batch, microbatch): the sum of the losses, and how many there are."""
+    run(stages, step, batch, microbatch): the sum of the losses, and how many there are. tied: as of plain()."""
     ends = [sum(cut[:n]) for n in range(len(cut) + 1)]
     stages = {n: torch.nn.Sequential(*layers[ends[n]:ends[n + 1]]) for n in range(len(cut))}
     own, losses = adamw(stages.values()), []
@@ -136,6 +136,9 @@ def alone(layers, cut, batches, microbatches, run):
             of, count = run(stages, step, batch, microbatch)
             of.backward()
             counted, total = counted + int(count), total + of.item()
+        for p, other in tied:
+            p.grad = other.grad if p.grad is None else p.grad + other.grad
+            other.grad = None
         for module in stages.values():
             for p in module.parameters():
                 if p.grad is not None:

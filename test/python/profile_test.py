@@ -122,19 +122,6 @@ class ProfileTest(FolderTest):
         self.assertEqual([layer.get("boundary_gradient") for layer in json.loads(out)["layers"]], [192, 192, None])
         self.assertEqual(plan.stages(0)[0].output_gradient_bytes, 192)
 
-    def test_a_model_as_it_is_with_keywords_under_autocast(self):
-        text = ("import torch, whole\ndef model():\n    return whole.Writer()\n"
-                "def example(n):\n    return torch.randint(whole.WORDS, (n, whole.LENGTH))\n"
-                "def keywords(n):\n    return {'written': example(n), 'mask': torch.ones(n, whole.LENGTH)}\n"
-                "target, loss = example, whole.written_loss\n")
-        out, _ = self.profile(self.file(text), "--microbatch", 2, 3, "--repeat", 1, "--json", "-o", self.spec)
-        plain = json.loads(out)["layers"]
-        self.assertEqual([layer["name"] for layer in plain], ["words", "reads.0", "reads.1", "writes.0", "writes.1", "head"])
-        out, _ = self.profile(self.file(text), "--microbatch", 2, "--repeat", 1, "--json", "--autocast", "bf16")
-        cast = json.loads(out)["layers"]
-        self.assertLess(sum(layer["boundary"] for layer in cast), sum(layer["boundary"][1] for layer in plain) * 2)
-        self.assertEqual(sum(pipec.compile(self.spec).cut), 6)
-
     def test_a_perceptron_by_hand(self):
         out, _ = self.profile(self.file(PERCEPTRON), "--microbatch", 3, "--repeat", 2, "--json", "-o", self.spec)
         found = json.loads(out)

@@ -19,7 +19,8 @@ MORE = {  # as SCHEDULES
     "replicas": ([2, 2], "", "schedule: 1f1b\ndata_parallel: {degree: 2, link: {latency: 50us, bandwidth: 1GB/s}, policy: none}\n"),
 }
 TRAINED = ([(name, schedule, "microbatch") for schedule in MORE for name in ("masked", "keyed")[:1 if schedule == "replicas" else 2]] +
-           [(name, schedule, "microbatch") for schedule in ("1f1b", "interleaved", "split, recomputed") for name in ("encoder, decoder", "routed")] +
+           [(name, schedule, "microbatch") for schedule in ("1f1b", "interleaved", "split, recomputed")
+            for name in ("encoder, decoder", "routed")] +
            [(name, schedule, "step") for schedule in ("1f1b", "zb-h1") for name in ("masked", "residual")])
 TIGHT = 992  # of "masked": 64 bytes for 7 sizes, and 928 of the tree
 

@@ -134,6 +134,7 @@ if importlib.util.find_spec("transformers"):
 
     MODELS |= {
         "gpt-2": (lambda: gpt2(False), logits_loss, words, none),
+        "gpt-2, tied": (lambda: gpt2(True), logits_loss, words, none),
         "llama": (lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**LANGUAGE)), own_loss, words,
                   lambda step: {"labels": words(step)[1]}),
         "qwen": (lambda: transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**LANGUAGE)), logits_loss, words, masked),
@@ -141,7 +142,7 @@ if importlib.util.find_spec("transformers"):
         "bert": (lambda: transformers.BertForMaskedLM(transformers.BertConfig(**BERT, tie_word_embeddings=False)), logits_loss, words, masked),
         "vit": (lambda: transformers.ViTForImageClassification(transformers.ViTConfig(
             **SIZES, image_size=PIXELS, patch_size=4, num_labels=4)), logits_loss, pictures, none),
-        "t5": (lambda: transformers.T5ForConditionalGeneration(transformers.T5Config(**T5, tie_word_embeddings=False)), logits_loss, words,
+        "t5": (lambda: transformers.T5ForConditionalGeneration(transformers.T5Config(**T5)), logits_loss, words,
                lambda step: {"decoder_input_ids": words(step)[0].flip(1)}),
         "whisper": (lambda: transformers.WhisperForConditionalGeneration(transformers.WhisperConfig(**WHISPER, tie_word_embeddings=False)),
                     logits_loss, sounds, lambda step: {"decoder_input_ids": words(step)[0]}),
@@ -164,15 +165,32 @@ def digests(state):
     return {name: hashlib.sha256(value.detach().contiguous().numpy().tobytes()).hexdigest() for name, value in state.items()}
 
 
+def apart(model):
+    """[(parameter, another in the same memory)]: each use of a weight that modules share gets a parameter of its own."""
+    found = []
+    seen = {}
+    for module in model.modules():
+        for name, p in list(module._parameters.items()):
+            if p is None:
+                continue
+            if id(p) in seen:
+                own = module._parameters[name] = nn.Parameter(p.data)
+                found.append((p, own))
+            seen[id(p)] = p
+    return found
+
+
 def plain(name):
-    """({name: digest}, losses) of one process that trains the whole model."""
+    """({name: digest}, losses) of one process that trains the whole model, in which gradients of a weight's uses are summed once a
+    step, as ranks do it."""
     model, loss, batch, keywords = made(name)
+    tied = apart(model)
 
     def run(stages, step, given, m):
         x, target = given
         return loss(stages[0][0](part(x, m), **{key: part(value, m) for key, value in keywords(step).items()}), part(target, m)), 1
 
-    _, losses = models.alone([model], [1], map(batch, range(STEPS)), MICROBATCHES, run)
+    _, losses = models.alone([model], [1], map(batch, range(STEPS)), MICROBATCHES, run, tied)
     return digests(model.state_dict()), losses
 
 
@@ -183,7 +201,7 @@ def train(case):
     layers = pipec.torch.layers(model, example=part(batch(0)[0], 0), **{key: part(value, 0) for key, value in keywords(0).items()})
     modules = pipec.torch.stages(plan, layers, rank)
     own, losses = models.adamw(modules.values()), []
-    with pipec.torch.Run(plan, modules, loss=loss, progress=False) as run:
+    with pipec.torch.Run(plan, modules, loss=loss, progress=False, checkpoint=case["states"]) as run:
         for step in range(STEPS):
             x, target = batch(step)
             losses.append(run.step(x, target=target, **keywords(step)).item())

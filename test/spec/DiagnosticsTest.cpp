@@ -294,12 +294,13 @@ TEST(Diagnostics, missingParts) {
 }
 
 TEST(Diagnostics, manyAtOnceInFileOrder) {
-  EXPECT_EQ(wrong("schedule: 1f1b\nx: 1\ncosts: {forward: 1, backward: 1ms}\npipeline: {ranks: 0, microbatches: 1}\n"),
-            "spec.yaml:2:1: error: x: unknown key; known here: pipec, pipeline, costs, tensors, layers, memory, "
-            "schedule, backward, recompute, weights, communicator, rings, data_parallel, tensor_parallel, jobs, "
-            "variants, provider\n"
-            "spec.yaml:3:18: error: costs.forward: expected a duration with a unit (ps, ns, us, ms, s), found '1'\n"
-            "spec.yaml:4:19: error: pipeline.ranks: expected an integer from 1 to 65536, found '0'");
+  EXPECT_EQ(
+      wrong("schedule: 1f1b\nx: 1\ncosts: {forward: 1, backward: 1ms}\npipeline: {ranks: 0, microbatches: 1}\n"),
+      "spec.yaml:2:1: error: x: unknown key; known here: pipec, pipeline, costs, tensors, layers, shared, memory, "
+      "schedule, backward, recompute, weights, communicator, rings, data_parallel, tensor_parallel, jobs, "
+      "variants, provider\n"
+      "spec.yaml:3:18: error: costs.forward: expected a duration with a unit (ps, ns, us, ms, s), found '1'\n"
+      "spec.yaml:4:19: error: pipeline.ranks: expected an integer from 1 to 65536, found '0'");
 }
 
 TEST(Diagnostics, settings) {

@@ -20,7 +20,7 @@ STEPS = 1000
 CLOSED = "what it was sent ends the connection: "
 FILE = {"name": "step-4-rank-1.state", "bytes": 3, "hash": "abc"}
 SAVED = {"step": 4, "states": [[1, FILE]], "layers": False, "recuts": False}
-REPORT = {"steps": [], "own": [], "lateness": [0, 0], "permit_waits": [0, 0], "job": [-1, 0, 0, 0, 0], "job_ended": "", "events": []}
+REPORT = {"steps": [], "own": [], "evaluations": [], "lateness": [0, 0], "permit_waits": [0, 0], "job": [-1, 0, 0, 0, 0], "job_ended": "", "events": []}
 # What a rank may say, whole and of the right types.
 RIGHT = {"listening": {"address": "127.0.0.1", "port": 1}, "offer": {"offer": None}, "ready": {}, "progress": {"step": 1}, "saved": SAVED,
          "prepared": {"program": 1, "code": 0, "message": ""}, "measured": {"round": 1, "samples": [], "steps": []},

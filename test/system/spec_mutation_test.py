@@ -20,8 +20,8 @@ LINK = "link: {latency: 10us, bandwidth: 10GB/s}"
 # What the examples do not have.
 MORE = (
     "pipec: 1\npipeline: {ranks: 2, batch: 8, microbatch_size: 2, placement: [[0, 3], [1, 2]]}\n" + COSTS + ", recompute: 1ms, "
-    "optimizer: {time: 1ms, global_norm: true}, links: [{from: 0, to: 1, latency: 1ms}]}\ntensors: {boundary: 1kB, activation: 1MB, "
-    "weight_context: 1kB, backward_context: 1kB, recompute_input: 1kB, static: 1MB, workspace: {fixed: 1MB, per_sample: 1kB}}\n"
+    "optimizer: {time: 1ms, global_norm: true}, links: [{from: 0, to: 1, latency: 1ms}]}\ntensors: {boundary: 1kB, boundary_gradient: 512B, "
+    "activation: 1MB, weight_context: 1kB, backward_context: 1kB, recompute_input: 1kB, static: 1MB, workspace: {fixed: 1MB, per_sample: 1kB}}\n"
     "memory: {limit: [40MB, 50MB]}\nrecompute: [1]\nrings: any\ncommunicator: per_pair\nweights: ordered\n"
     "schedule: {name: block, interval: 12, forward: [0, 1, 2, 3], backward_input: [7, 6, 5, 4], backward_weight: [11, 10, 9, 8]}\n"
     "provider: {hidden: 64, deep: {list: [1, 2.5, text], flag: true}}\n",

@@ -23,10 +23,9 @@ class Setup(ctypes.Structure):
                 ("rendezvous", ctypes.c_double), ("checkpoint", ctypes.c_char_p), ("every", ctypes.c_int64),
                 ("control", ctypes.c_char_p), ("trace", ctypes.c_char_p), ("adapt", ctypes.c_char_p),
                 ("secret", ctypes.c_char_p), ("overwrite", ctypes.c_int32), ("layer_count", ctypes.c_int32),
-                ("layers", ctypes.POINTER(Layer)), ("refused", ctypes.c_char_p),
+                ("layers", ctypes.POINTER(Layer)), ("refused", ctypes.c_char_p), ("folders", ctypes.c_int32),
                 ("host", ctypes.c_char_p), ("port", ctypes.c_int32), ("process", ctypes.c_int32),
-                ("processes", ctypes.c_int32), ("local", ctypes.c_int32), ("spread", ctypes.c_int32), ("job", ctypes.c_char_p),
-                ("folders", ctypes.c_int32)]
+                ("processes", ctypes.c_int32), ("local", ctypes.c_int32), ("spread", ctypes.c_int32), ("job", ctypes.c_char_p)]
 
 
 class Instruction(ctypes.Structure):

@@ -107,7 +107,8 @@ class Plan:
 
     def stages(self, rank: int) -> list[Stage]:
         """The stages of a rank, ascending."""
-        return [Stage(**{**each, "gradients": tuple(each["gradients"]), "sharded": tuple(each["sharded"])}) for each in self.facts["stages"][rank]]
+        return [Stage(**{**each, "gradients": tuple(each["gradients"]), "sharded": tuple(each["sharded"])})
+                for each in self.facts["stages"][rank]]
 
     def report(self) -> dict:
         """What `pipec report --json` prints, as a dict."""

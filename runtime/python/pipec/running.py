@@ -70,7 +70,8 @@ class Running:
             return torch.optim.AdamW([each for _, each in named] or [torch.zeros(())], lr=0.0, weight_decay=0.0)
 
         with tempfile.TemporaryDirectory(prefix="pipec-") as folder:
-            with Run(plan, stages(plan, self.model.layers(samples, device), self._rank), loss=loss if self._rank == plan.ranks - 1 else None,
+            modules = stages(plan, self.model.layers(samples, device), self._rank)
+            with Run(plan, modules, loss=loss if self._rank == plan.ranks - 1 else None,
                      optimizer=still if plan.facts["updates"] else None, progress=False,
                      trace=pathlib.Path(folder) / "trace.json") as run:
                 for _ in range(WARM_UP + self._steps):

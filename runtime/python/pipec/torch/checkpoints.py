@@ -95,8 +95,8 @@ class Checkpoints:
         optimizers, pending = self._own_optimizers(), self._optimizers.pending()
         for unit in self._units:
             weights, others = unit.state()
-            said = {"name": unit.name, "first": unit.first, "layers": unit.layers, "weights": None, "names": None, "optimizer": [],
-                    "gradients": None, "buffers": {}}
+            said = {"name": unit.name, "first": unit.first, "layers": unit.layers, "weights": None, "names": None,
+                    "of_model": unit.of_model, "optimizer": [], "gradients": None, "buffers": {}}
             self._collect_optimizers(unit, optimizers, said, contents)
             if model.replica == 0:
                 said["weights"], said["names"] = f"{unit.name}.safetensors", list(weights)

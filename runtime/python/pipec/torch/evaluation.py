@@ -13,10 +13,10 @@ from .sums import Losses, mean_of_all
 class Evaluations:
     """Those of a rank. A round has as many microbatches as a step; the last round's last ones may be empty."""
 
-    def __init__(self, model, session, steps, keys):
+    def __init__(self, model, session, steps, keys, shapes):
         self._model, self._plan, self._session = model, model.plan, session
         self._steps, self._keys = steps, keys
-        self._boundaries = Boundaries(model, session)  # apart from the steps': nothing needs a gradient here
+        self._boundaries = Boundaries(model, session, shapes)  # apart from the steps': nothing needs a gradient here
         self._number = 0
         self._forget()
 
@@ -42,6 +42,7 @@ class Evaluations:
         finally:
             session.does = does
         mean, found = self._mean(), self._outputs
+        self._boundaries.release()
         self._forget()
         if not outputs:
             return mean
@@ -87,7 +88,7 @@ class Evaluations:
         if m >= self._count:
             return
         if what.input:
-            x = self._boundaries.slot(what.input, what.input_bytes, stage - 1).clone()
+            x = self._boundaries.receive(what)
         elif what.first_layer > 0:
             x = None
         else:
@@ -103,7 +104,7 @@ class Evaluations:
         elif last:
             self._losses.add(m, output, count)
         elif what.output:
-            self._boundaries.send(what, stage, output)
+            self._boundaries.send(what, output)
         else:
             self._handed[stage + 1, m] = output
 

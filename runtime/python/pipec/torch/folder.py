@@ -152,7 +152,7 @@ def complete(path, world, facts):
     weight_map = {}
     for unit in ordered:
         for name in unit["names"] if unit["layers"] else ():
-            if (other := weight_map.setdefault(name, unit["weights"])) != unit["weights"]:
+            if (other := weight_map.setdefault(name, unit["weights"])) != unit["weights"] and not unit["of_model"]:
                 raise SpecError(f"names calls two tensors {name}, in {other} and in {unit['weights']}: let each have a name of its own")
     sizes = sum(files[name]["bytes"] for name in set(weight_map.values()))
     _write_text(folder / _INDEX, {"metadata": {"total_size": sizes}, "weight_map": weight_map})

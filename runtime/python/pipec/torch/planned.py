@@ -73,7 +73,8 @@ def _alike(layers, x, keywords):
     for layer in layers:
         before = _kinds(x)
         x = call(layer, x, keywords)
-        weights = [(without_numbers(name), each.shape, each.dtype, each.requires_grad) for name, each in (*layer.named_parameters(), *layer.named_buffers())]
+        weights = [(without_numbers(name), each.shape, each.dtype, each.requires_grad)
+                   for name, each in (*layer.named_parameters(), *layer.named_buffers())]
         keys.append((layer.likeness() if isinstance(layer, Layer) else repr(layer), weights, before, before == _kinds(x) or len(keys)))
     numbers = list(range(len(layers)))
     for number in range(2, len(layers) - 1):
@@ -96,7 +97,8 @@ def _measured(layers, x, keywords, target, loss):
             x, keywords = fake(x), fake(keywords)
             with torch.no_grad():
                 numbers = _alike(layers, x, keywords)
-            chain = Chain([layers[number] for number in dict.fromkeys(numbers)], x, fake(target), loss or _sum, keywords, lambda: clock.seconds)
+            run = [layers[number] for number in dict.fromkeys(numbers)]
+            chain = Chain(run, x, fake(target), loss or _sum, keywords, lambda: clock.seconds)
             found = dict(zip(dict.fromkeys(numbers), chain.measure(1, warm_up=1)))
     finally:
         for p, grad in before:

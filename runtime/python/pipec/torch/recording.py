@@ -273,7 +273,8 @@ class _Recorder(TorchFunctionMode):
         for each in tensors:
             value = self.values.get(id(each))
             if value is None:
-                continue  # a parameter or buffer
+                name = self.attributes.get(id(each), "tensor")
+                raise self.refused(f"{self.shown(what)} changes the model's {name} in place, of which ranks have copies")
             if value.keyword is not None:
                 raise self.refused(f"{self.shown(what)} changes the keyword {value.keyword} in place")
             shared = {self.values[view] for view in self.views[each.untyped_storage()._cdata]}

@@ -53,6 +53,10 @@ class FlatLayer:
     def bytes(self):
         return self.weights.numel() * self.weights.element_size()
 
+    def share(self, replica, replicas):
+        """The part of its elements that is a replica's."""
+        return share(self.weights, replica, replicas)
+
 
 def share(flat, replica, replicas):
     """The part of the elements of a flat tensor that is a replica's (pipec_stage.h)."""

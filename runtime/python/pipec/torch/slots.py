@@ -156,8 +156,8 @@ class Boundaries:
         if size > planned:
             tree = "a tree of " if layout.is_tree else ""
             say = f", behind {header} bytes for their sizes" if header else ""
-            raise SpecError(f"stage {what.stage} hands on {tree}{layout.parts()}{say}, {size} bytes {self._of_microbatch(what)}; the plan has "
-                            f"{planned}: set tensors.boundary to {size}B", self._plan.name)
+            raise SpecError(f"stage {what.stage} hands on {tree}{layout.parts()}{say}, {size} bytes {self._of_microbatch(what)}; the plan "
+                            f"has {planned}: set tensors.boundary to {size}B", self._plan.name)
 
     def _gradient_is_larger(self, what, stage, layout, planned):
         gradients = "the gradients of" if layout.is_tree else "the gradient of"

@@ -285,5 +285,5 @@ def traced(model, x, keywords, settings):
         if not cut:
             raise SpecError(f"nothing goes from layer {layer} of the {type(model).__name__} to the next one: {recording.WAY_OUT}")
     free = _Free(recorded.calls)
-    return [Layer(model, recorded, layer, own[layer], free, cuts[layer - 1] if layer else None, cuts[layer] if layer < count - 1 else None)
-            for layer in range(count)]
+    takes, gives = [None, *cuts], [*cuts, None]
+    return [Layer(model, recorded, layer, own[layer], free, takes[layer], gives[layer]) for layer in range(count)]

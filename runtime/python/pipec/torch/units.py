@@ -4,6 +4,7 @@ import dataclasses
 import torch
 
 from ..errors import SpecError
+from .traced import Layer
 
 _SHOWN = 4  # names in a message
 
@@ -17,6 +18,11 @@ class Unit:
     layers: int
     module: torch.nn.Module
     names: object  # (first, own name): the name in the whole model
+
+    @property
+    def of_model(self):
+        """Whether equal names are of one tensor, which several layers have."""
+        return self.names is _of_model
 
     @property
     def name(self):
@@ -86,6 +92,15 @@ def _plain(first, name):
     return f"{first}.{name}"
 
 
+def _of_model(_, name):
+    return name
+
+
+def _names_of(layer):
+    """A layer of pipec.torch.layers has the names of its model."""
+    return _of_model if isinstance(layer, Layer) else _plain
+
+
 def _of_loss(_, name):
     return f"loss.{name}"
 
@@ -99,15 +114,15 @@ def units_of(model, names):
         is_layers = isinstance(module, torch.nn.Sequential) and len(module) == count and not module._parameters and not module._buffers
         parts = list(module) if is_layers else [module]
         for number, part in enumerate(parts):
-            found.append(Unit(planned.stage, number, first + number, 1 if is_layers else count, part, names or _plain))
+            found.append(Unit(planned.stage, number, first + number, 1 if is_layers else count, part, names or _names_of(part)))
     if model.loss is not None and model.loss.state_dict():
         found.append(Unit(model.last, -1, layers_of(model.plan), 0, model.loss, _of_loss))
     seen = {}
     for unit in found:
         for name in unit.state()[0]:
-            if other := seen.get(name):
-                raise _twice(name, other, unit.title)
-            seen[name] = unit.title
+            other = seen.setdefault(name, unit)
+            if other is not unit and not (unit.of_model and other.of_model):
+                raise _twice(name, other.title, unit.title)
     return found
 
 

@@ -1,5 +1,6 @@
 """Wrappers that sum a module's gradients over processes: DistributedDataParallel and fully_shard. Left alone they do so in each
-backward; a stage has one for each microbatch, and with a split backward two. So they sum once a step, behind the stage's last backward."""
+backward; a stage has a backward for each microbatch, and with split backwards two. So they sum once a step, behind the stage's last
+backward."""
 import sys
 
 import torch
@@ -21,8 +22,8 @@ def check(modules, plan):
             where = f"stage {stage}'s {name}" if name else f"stage {stage}'s module"
             if isinstance(each, _fsdp("FullyShardedDataParallel")):
                 raise SpecError(f"{where} is a {type(each).__name__}, which sums gradients in its own backward, and a stage has a "
-                                "backward for each microbatch: shard the module inside with torch.distributed.fsdp.fully_shard, or let the "
-                                "plan have the replicas (data_parallel in its spec)", plan.name)
+                                "backward for each microbatch: shard the module inside with torch.distributed.fsdp.fully_shard, or let "
+                                "the plan have the replicas (data_parallel in its spec)", plan.name)
             if not isinstance(each, (DistributedDataParallel, sharded)):
                 continue
             kind = "sharded by fully_shard" if isinstance(each, sharded) else "a DistributedDataParallel"
@@ -30,8 +31,8 @@ def check(modules, plan):
                 raise SpecError(f"{where} is {kind}, and the plan has replicas, which sum gradients too: leave one of the two away",
                                 plan.name)
             if plan.facts["fills"]:
-                raise SpecError(f"{where} is {kind}, and with weights: fill each process chooses for itself when it computes the gradients of "
-                                "weights: the processes that sum them need one order, so leave fill away", plan.name)
+                raise SpecError(f"{where} is {kind}, and with weights: fill each process chooses for itself when it computes the "
+                                "gradients of weights: the processes that sum them need one order, so leave fill away", plan.name)
 
 
 class Sums:
