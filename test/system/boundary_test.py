@@ -86,6 +86,9 @@ class BoundaryTest(ToolTest):
         self.assertEqual(done.returncode, INPUT)
         self.assertIn("a smaller boundary_gradient or a faster link", done.stderr)
         self.assertEqual(tool("pipec", "compile", self.spec(self.text())).returncode, OK)
+        done = tool("pipec", "search", self.spec(self.text()), "--exact")
+        self.assertEqual(done.returncode, INPUT)
+        self.assertIn("a search for the exact order takes gradients as large as what stages send on: leave boundary_gradient out", done.stderr)
 
 
 if __name__ == "__main__":
