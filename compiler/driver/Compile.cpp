@@ -263,12 +263,6 @@ private:
           << "a search for the exact order does not count the sums of shared weights yet: leave shared out";
       return stop(Code::Input);
     }
-    if (spec.boundaryGradient && until == Stage::Space) {
-      emitError(locationOf(spec, spec.boundaryGradient->markOf(0), context))
-          << "a search for the exact order takes gradients as large as what stages send on: leave boundary_gradient "
-             "out";
-      return stop(Code::Input);
-    }
     if (!searches)
       if (const Imported imported = fromSpec(spec, context); !imported.module)
         return stop(imported.code);

@@ -38,8 +38,7 @@ public:
       : shared(std::move(shared)), summed(set.shared.size(), kNone), set(set), program(set.programs[rank]),
         replicas(replicas), exchange(exchange), queue(exchange.queues[rank]),
         passes(program, replicas, cutsOfStages(), exchange.tails.empty() ? 0 : exchange.tails[rank]) {
-    for (const int32_t degree = replicas.degree; int32_t(members.size()) != degree;)
-      members.push_back(program.rank * degree + int32_t(members.size()));
+    members = processesOf({program.rank}, replicas.degree);
   }
 
   void run() {
@@ -180,11 +179,7 @@ private:
   void addSharedSums(uint32_t &at) {
     for (const SharedSum &sum : shared) {
       plan::Operation made = sum.operation;
-      std::vector<int32_t> processes;
-      for (const int32_t rank : sum.ranks)
-        for (int32_t replica = 0; replica != replicas.degree; ++replica)
-          processes.push_back(rank * replicas.degree + replica);
-      made.group = set.groupOf(processes);
+      made.group = set.groupOf(processesOf(sum.ranks, replicas.degree));
       made.cost = replicas.sharedTimes[size_t(made.firstLayer)];
       const uint32_t node = passes.add(made, placeOfRest());
       uint32_t last = exchange.atEnd ? lastPass : 0;
@@ -404,8 +399,9 @@ private:
   }
 
   const std::vector<SharedSum> shared;
-  std::vector<uint32_t> summed;                    // nodes of sums, by shared weight; kNone: not added yet
-  std::map<uint32_t, std::vector<int32_t>> heldUp; // updates that wait for such: of which weights
+  std::vector<uint32_t> summed; // nodes of sums, by shared weight; kNone: not added yet
+  std::map<uint32_t, std::vector<int32_t>>
+      heldUp; // by node of an update: shared weights whose sums are still to be added
   ProgramSet &set;
   Program &program;
   const schedule::Replicas &replicas;

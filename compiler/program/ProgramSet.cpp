@@ -121,6 +121,14 @@ int32_t ProgramSet::groupOf(std::vector<int32_t> ranks) {
   return index;
 }
 
+std::vector<int32_t> processesOf(const std::vector<int32_t> &ranks, int32_t degree) {
+  std::vector<int32_t> processes;
+  for (const int32_t rank : ranks)
+    for (int32_t replica = 0; replica != degree; ++replica)
+      processes.push_back(rank * degree + replica);
+  return processes;
+}
+
 size_t ProgramSet::instructions() const {
   size_t count = 0;
   for (const Program &program : programs)

@@ -180,6 +180,9 @@ private:
 /// The all-reduce of a gradient norm over all processes, which takes so long, on the rank whose first stage this is.
 plan::Operation normOf(int32_t stage, plan::Time cost);
 
+/// The world ranks of all replicas of some ranks, rank by rank.
+std::vector<int32_t> processesOf(const std::vector<int32_t> &ranks, int32_t degree);
+
 /// The stages of a program that have an R: their F hold an input.
 llvm::SmallSet<int32_t, 4> recomputedStages(const Program &program);
 

@@ -25,14 +25,6 @@ template <typename Type> int64_t bytesIn(TypeRange types) {
   return bytes;
 }
 
-/// The processes of a rank's replicas.
-std::vector<int32_t> processesOf(int32_t rank, int32_t replicas) {
-  std::vector<int32_t> processes;
-  for (int32_t i = 0; i != replicas; ++i)
-    processes.push_back(rank * replicas + i);
-  return processes;
-}
-
 plan::Operation operationOf(InstructionOpInterface op, const Program &program, ProgramSet &set) {
   plan::Operation made;
   made.kind = op.kind();
@@ -60,7 +52,7 @@ plan::Operation operationOf(InstructionOpInterface op, const Program &program, P
     if (!op.group().empty())
       made.group = set.groupOf(op.group().vec());
     if (op.replicaCount() != 0)
-      made.group = set.groupOf(processesOf(program.rank, op.replicaCount()));
+      made.group = set.groupOf(processesOf({program.rank}, op.replicaCount()));
     if (made.layers != 0) {
       made.begin = op.firstByte();
       made.end = made.begin + made.bytes;
@@ -303,15 +295,8 @@ void addReplicas(ProgramSet &set) {
     for (plan::Operation &operation : program.operations) {
       if (operation.group < 0)
         continue;
-      std::vector<int32_t> members = groups[size_t(operation.group)].members;
-      if (plan::isOfShared(operation)) {
-        std::vector<int32_t> processes;
-        for (const int32_t rank : members)
-          for (int32_t replica = 0; replica != set.degree; ++replica)
-            processes.push_back(rank * set.degree + replica);
-        members = std::move(processes);
-      }
-      operation.group = set.groupOf(std::move(members));
+      const std::vector<int32_t> &members = groups[size_t(operation.group)].members;
+      operation.group = set.groupOf(plan::isOfShared(operation) ? processesOf(members, set.degree) : members);
     }
 }
 

@@ -22,7 +22,7 @@ int64_t recomputeInputOf(const Spec &spec, int64_t stage);
 /// How many of its layers go to each of so many stages, which setStages has made; empty: it has no layers.
 std::vector<int64_t> cutOf(const Spec &spec, int32_t stages);
 
-/// The stages, of so many, that have layers of a shared weight; ascending.
+/// The stages that have layers of a shared weight, ascending. `stages`: how many stages the pipeline has.
 std::vector<int32_t> stagesOf(const Spec &spec, const SharedWeight &weight, int32_t stages);
 
 /// So many layers, as equally many a stage as can be: the stages in the middle have one more where some are left over.

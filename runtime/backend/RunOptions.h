@@ -30,7 +30,7 @@ struct RunOptions {
   int32_t attempt = 0;       // how often a launcher has started all processes before
   std::string checkpoint;    // folder; empty: none
   int64_t every = 0;         // steps from one checkpoint to the next; 0: only one at the end
-  int64_t evaluateEvery = 0; // evaluates behind each multiple of so many steps; 0: never
+  int64_t evaluateEvery = 0; // steps from one evaluation to the next; 0: there are none
   std::shared_ptr<const simulate::Scenario> network; // links and ranks that differ from the plan's; null: none do
   bool realNetwork = false;                // whether transfers take what the sockets take; without a scenario only
   bool runsJobs = true;                    // those that the plan has

@@ -85,7 +85,7 @@ struct FolderUse {
   const char *folder = "--checkpoint", *resume = "--resume", *overwrite = "--overwrite";
 };
 
-/// There is a checkpoint of which nothing was said.
+/// Code::Usage: the folder has a checkpoint, and the user has asked neither to resume nor to overwrite.
 Status unsaidCheckpoint(const std::string &folder, const FolderUse &use);
 
 /// Creates the folder if need be. Code::Usage if it cannot be written to.

@@ -1,5 +1,5 @@
-// Checkpoints that a host writes (pipec_run.h): each is a folder of all ranks, step-STEP in the run's folder. What is
-// in the folder of a step is the host's. A folder that has this name is whole; until then its name ends with .partial.
+// Checkpoints that a host writes (pipec_run.h): each is a folder of all ranks, step-STEP in the run's folder. The host
+// decides what files such a folder holds. A folder named step-STEP is whole; an unfinished folder is step-STEP.partial.
 #pragma once
 
 #include "runtime/checkpoint/Checkpoint.h"
@@ -14,8 +14,8 @@ namespace pipec::runtime {
 std::string stepFolder(const std::string &folder, int64_t step);
 
 /// Where a run begins: takes the hold, removes what killed runs began, and says from which step the run goes on.
-/// Code::Usage if there is a checkpoint of which nothing was said, Code::Input if there is none but one with a state of
-/// each process (Checkpoint.h). Needs prepareFolder() before.
+/// Code::Usage if there is a checkpoint and the user has asked neither to resume nor to overwrite; Code::Input if the
+/// only checkpoint has a state of each process (Checkpoint.h). Call prepareFolder() before.
 Status openStepFolders(const std::string &folder, const FolderUse &use, FolderHold &hold,
                        std::optional<int64_t> &resume);
 

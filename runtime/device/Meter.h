@@ -28,7 +28,7 @@ public:
   void computed(const adapt::Tally &operations, Time end);
   /// A step's last instruction on some queue of the device ended then.
   void stepped(int64_t step, Time end);
-  /// For so long nothing of a step ran: the rank has evaluated. When steps end is said without that time.
+  /// The rank has evaluated for `took` picoseconds. The meter leaves that time out of the ends of steps.
   void paused(Time took);
 
   struct Taken {

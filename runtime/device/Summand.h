@@ -29,8 +29,8 @@ public:
   /// Reads the sum of what all ranks said, the square of the norm of all gradients.
   virtual void setGlobalNorm(QueueId queue, const Label &label, Slot number, const Then &then) = 0;
 
-  /// The layers of a stage, where replicas sum or gather them; of plan::kSharedWeights the plan's shared weights, of
-  /// which those that this rank sums with others have elements. They stay where they are. From any thread.
+  /// The layers of a stage, where replicas sum or gather layers. For `stage` = plan::kSharedWeights: the plan's shared
+  /// weights; a weight that this rank does not sum has no elements. The memory never moves. From any thread.
   virtual std::span<const LayerMemory> layersOf(int32_t stage) const {
     (void)stage;
     return {};

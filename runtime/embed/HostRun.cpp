@@ -64,18 +64,22 @@ Status givenPlace(const PipecRunSetup &given, runtime::Environment &environment)
   return {};
 }
 
-Status readPlace(const PipecRunSetup &given, const plan::Plan &plan, runtime::Environment &environment) {
+/// As the launcher says. A plan for one process needs no launcher.
+Status launchedPlace(const plan::Plan &plan, runtime::Environment &environment) {
   const auto variable = [](const char *name) { return std::getenv(name); };
-  Status status = given.host ? givenPlace(given, environment) : runtime::readEnvironment(variable, environment);
-  if (given.host && !status.ok())
-    return status;
-  if (!status.ok() && plan.world() == 1 && !std::getenv("RANK")) {
-    environment = alone();
-    status = {};
-  }
-  if (!status.ok())
+  const Status status = runtime::readEnvironment(variable, environment);
+  if (status.ok())
+    return {};
+  if (plan.world() != 1 || std::getenv("RANK"))
     return Status::usage("a host runs one process for each rank: start it with torchrun, Slurm or Open MPI (" +
                          status.message + ")");
+  environment = alone();
+  return {};
+}
+
+Status readPlace(const PipecRunSetup &given, const plan::Plan &plan, runtime::Environment &environment) {
+  if (Status status = given.host ? givenPlace(given, environment) : launchedPlace(plan, environment); !status.ok())
+    return status;
   if (environment.world == plan.world())
     return {};
   return Status::usage(fmt::format("the plan is for {} processes ({} ranks{}), {} has started {}", plan.world(),

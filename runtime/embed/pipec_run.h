@@ -20,9 +20,9 @@
  * where the run has a checkpoint, and PIPEC_RUN_END once all have finished.
  *
  * Checkpoints. A state is a file of the rank, and the library writes a manifest once all ranks have saved. With
- * `folders` a state is a folder that all ranks have in common, CHECKPOINT/step-STEP, and the manifest is the host's:
- * the ranks write to a folder whose name has .partial behind it, and one of them renames it when all have written. A
- * run resumes from the folder of the highest step, in any cut and with any number of ranks that the host can read.
+ * `folders` a state is a folder that all ranks have in common, CHECKPOINT/step-STEP, and the host writes the manifest.
+ * The ranks write to CHECKPOINT/step-STEP.partial; one rank renames that folder when all ranks have written. A run
+ * resumes from the folder of the highest step, in any cut and with any number of ranks that the host can read.
  *
  * Order. Instructions come one at a time, each once all that it needs has been computed and its slots are free; of
  * several that could run the one of the highest priority. An overlapped pair comes as its forward and then its

@@ -139,12 +139,16 @@ std::vector<Time> measuredSteps(const std::vector<RankReport> &reports, int64_t 
   std::vector<std::vector<StepTimes>> ranks;
   for (const RankReport &report : reports) {
     std::vector<StepTimes> &steps = ranks.emplace_back(report.steps);
-    for (const Evaluated &each : report.evaluations) // as if the clock had stood still meanwhile
-      for (size_t s = size_t(std::max<int64_t>(each.step, 0)); s < steps.size(); ++s)
-        if (steps[s].firstStart <= steps[s].lastEnd) {
-          steps[s].firstStart -= each.took;
-          steps[s].lastEnd -= each.took;
-        }
+    Time stood = 0; // as if the clock had stood still in the evaluations before a step
+    auto next = report.evaluations.begin();
+    for (size_t s = 0; s != steps.size(); ++s) {
+      for (; next != report.evaluations.end() && next->step <= int64_t(s); ++next)
+        stood += next->took;
+      if (steps[s].firstStart <= steps[s].lastEnd) {
+        steps[s].firstStart -= stood;
+        steps[s].lastEnd -= stood;
+      }
+    }
   }
   return stepTimes(ranks, first, end);
 }

@@ -5,6 +5,7 @@
 #include "runtime/plan/Write.h"
 #include "test/plan/MakePlan.h"
 
+#include <functional>
 #include <gtest/gtest.h>
 
 namespace pipec::plan::test {
@@ -21,6 +22,18 @@ inline void expectRefused(const Plan &plan, const std::string &label, Code code)
     fromFile = verify(read);
   }
   EXPECT_EQ(fromFile.message, inMemory.message);
+}
+
+/// Each change, made to the right plan alone, must be refused by this rule. The plan is right again afterwards.
+inline void expectEachRefused(Plan &plan, const char *label, Code code,
+                              const std::vector<std::function<void()>> &changes) {
+  const Plan right = plan;
+  for (size_t i = 0; i < changes.size(); ++i) {
+    SCOPED_TRACE(i);
+    changes[i]();
+    expectRefused(plan, label, code);
+    plan = right;
+  }
 }
 
 /// The first instruction of a kind of a rank, of a payload if one is named.

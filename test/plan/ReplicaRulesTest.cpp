@@ -18,13 +18,7 @@ protected:
   Variant &variant() { return plan.variants[0]; }
 
   void eachRefused(const char *label, Code code, const std::vector<std::function<void()>> &changes) {
-    const Plan right = plan;
-    for (size_t i = 0; i < changes.size(); ++i) {
-      SCOPED_TRACE(i);
-      changes[i]();
-      expectRefused(plan, label, code);
-      plan = right;
-    }
+    expectEachRefused(plan, label, code, changes);
   }
   void damaged(const char *label, const std::vector<std::function<void()>> &changes) {
     eachRefused(label, Code::Input, changes);

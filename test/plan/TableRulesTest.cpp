@@ -22,13 +22,7 @@ protected:
   void refused(const char *label) { expectRefused(plan, label, Code::Input); }
   /// Each change alone is refused.
   void eachRefused(const char *label, const std::vector<std::function<void()>> &changes) {
-    const Plan right = plan;
-    for (size_t i = 0; i < changes.size(); ++i) {
-      SCOPED_TRACE(i);
-      changes[i]();
-      refused(label);
-      plan = right;
-    }
+    expectEachRefused(plan, label, Code::Input, changes);
   }
 };
 

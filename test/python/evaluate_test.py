@@ -3,7 +3,7 @@ import unittest
 
 import models
 import torch
-from runs import BOUNDARY, ROWS, RunsTest, cut, spec
+from runs import ROWS, RunsTest, cut, replicated, spec
 
 import pipec
 import pipec.torch
@@ -90,15 +90,8 @@ class EvaluateTest(RunsTest):
             self.assertEqual(first["evaluated"][1], second["evaluated"][0])
 
     def replicas(self, policy, ranks, **more):
-        made = [layer() for layer in models.layers(4)]
-        rows = "".join(f"- {{forward: 2ms, backward: 4ms, activation: 1MiB, weights: {each}B, gradients: {each}B, "
-                       f"optimizer: 1ms, optimizer_state: {2 * each}B}}\n"
-                       for each in (4 * sum(p.numel() for p in layer.parameters()) for layer in made))
-        text = (f"pipec: 1\npipeline: {{ranks: {ranks}, microbatches: 2}}\nlayers:\n{rows}"
-                f"tensors: {{boundary: {BOUNDARY}B}}\nschedule: 1f1b\ncosts: {{link: {{bandwidth: 1GB/s}}}}\n"
-                f"data_parallel: {{degree: 2, link: {{latency: 50us, bandwidth: 1GB/s}}, {policy}}}\n")
-        return {"plan": self.plan(text), "layers": 4, "steps": 3, "rows": ROWS, "seed": 7, "dry": True, "blind": True, "values": True,
-                "evaluations": [evaluation(1), evaluation(2, 16, mode="train"), evaluation(3)], **more}
+        return {"plan": self.plan(replicated(policy, ranks, 2, 2)), "layers": 4, "steps": 3, "rows": ROWS, "seed": 7, "dry": True,
+                "blind": True, "values": True, "evaluations": [evaluation(1), evaluation(2, 16, mode="train"), evaluation(3)], **more}
 
     def test_replicas_evaluate_their_rows(self):
         for ranks in (1, 2):

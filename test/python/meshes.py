@@ -1,8 +1,6 @@
 """Pipelines in a mesh of processes, pp x dp or pp x tp, each a run of its own: for each {"how", "plan"} of a list of JSON a process prints
 {"weights": {name: numbers after the last step}, "losses", "sums": how
 often something was summed over processes in the last step}, or {"error"}."""
-import json
-import sys
 
 import models
 import torch
@@ -99,12 +97,7 @@ def train(case):
 def main():
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo")
-    for number, case in enumerate(json.loads(sys.stdin.read())):
-        try:
-            said = train(case)
-        except (pipec.Error, ValueError, RuntimeError) as error:
-            said = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps({"case": number, **said}), flush=True)
+    models.answer(train)
     torch.distributed.destroy_process_group()
 
 

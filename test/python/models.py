@@ -1,7 +1,11 @@
 """Small models that tests train, and the plain loop that they are held against."""
 import hashlib
+import json
+import sys
 
 import torch
+
+import pipec
 
 WORDS, WIDTH, LENGTH = 64, 32, 8
 
@@ -147,6 +151,16 @@ def alone(layers, cut, batches, microbatches, run, tied=()):
         own.zero_grad()
         losses.append(total / counted)
     return stages, losses
+
+
+def answer(train):
+    """Reads a list of JSON, the cases, from standard input. Prints for each what train(case) gives, or {"error"}."""
+    for number, case in enumerate(json.loads(sys.stdin.read())):
+        try:
+            said = train(case)
+        except (pipec.Error, ValueError, RuntimeError) as error:
+            said = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps({"case": number, **said}), flush=True)
 
 
 def rate(step):

@@ -46,6 +46,16 @@ def cut(schedule, tail=""):
             f"tensors: {{boundary: {BOUNDARY}B}}\nschedule: {schedule}\n{tail}")
 
 
+def replicated(policy, ranks, degree, microbatches, costs=""):
+    """A spec of replicas, with four layers as models.layers(4) has them."""
+    sizes = [4 * sum(p.numel() for p in layer().parameters()) for layer in models.layers(4)]
+    rows = "".join(f"- {{forward: 2ms, backward: 4ms, activation: 1MiB, weights: {each}B, gradients: {each}B, optimizer: 1ms, "
+                   f"optimizer_state: {2 * each}B}}\n" for each in sizes)
+    return (f"pipec: 1\npipeline: {{ranks: {ranks}, microbatches: {microbatches}}}\nlayers:\n{rows}"
+            f"tensors: {{boundary: {BOUNDARY}B}}\nschedule: 1f1b\ncosts: {{link: {{bandwidth: 1GB/s}}{costs}}}\n"
+            f"data_parallel: {{degree: {degree}, link: {{latency: 50us, bandwidth: 1GB/s}}, {policy}}}\n")
+
+
 torch.set_num_threads(1)  # a process that has threads cannot be forked
 
 

@@ -12,7 +12,7 @@ import unittest
 
 import models
 import torch
-from runs import BOUNDARY, HANG, ROWS, SOAK, Program, RunsTest, cut, spec
+from runs import BOUNDARY, HANG, ROWS, SOAK, Program, RunsTest, cut, replicated, spec
 
 import pipec
 import pipec.torch
@@ -142,14 +142,8 @@ class TrainTest(RunsTest):
 
     def replicated(self, policy, ranks, degree, costs="", **more):
         """A plan of replicas, its layers as the model has them."""
-        made = [layer() for layer in models.layers(4)]
-        rows = "".join(f"- {{forward: 2ms, backward: 4ms, activation: 1MiB, weights: {each}B, gradients: {each}B, "
-                       f"optimizer: 1ms, optimizer_state: {2 * each}B}}\n"
-                       for each in (4 * sum(p.numel() for p in layer.parameters()) for layer in made))
-        text = (f"pipec: 1\npipeline: {{ranks: {ranks}, microbatches: {4 // degree}}}\nlayers:\n{rows}"
-                f"tensors: {{boundary: {BOUNDARY}B}}\nschedule: 1f1b\ncosts: {{link: {{bandwidth: 1GB/s}}{costs}}}\n"
-                f"data_parallel: {{degree: {degree}, link: {{latency: 50us, bandwidth: 1GB/s}}, {policy}}}\n")
-        return {"what": policy, "plan": self.plan(text), "layers": 4, "steps": 6, "rows": ROWS, "seed": 7, "dry": True, **more}
+        return {"what": policy, "plan": self.plan(replicated(policy, ranks, degree, 4 // degree, costs)), "layers": 4, "steps": 6,
+                "rows": ROWS, "seed": 7, "dry": True, **more}
 
     def check_values(self, case, said):
         """The weights are near those of one process, which adds up all microbatches in another order."""

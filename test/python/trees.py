@@ -1,8 +1,6 @@
 """Small models whose stages hand on trees of tensors, and a process that trains them: for each {"model", "plan"} of a list of JSON it
 prints {"digests": {stage: digest after the last step}, "losses"}, or {"error"}."""
 import dataclasses
-import json
-import sys
 
 import models
 import torch
@@ -374,12 +372,7 @@ def train(case):
 
 def main():
     torch.set_num_threads(1)
-    for number, case in enumerate(json.loads(sys.stdin.read())):
-        try:
-            said = train(case)
-        except (pipec.Error, ValueError, RuntimeError) as error:
-            said = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps({"case": number, **said}), flush=True)
+    models.answer(train)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 list of JSON it prints {"weights": {name: digest after the last step}, "losses"}, or {"error"}."""
 import hashlib
 import importlib.util
-import json
-import sys
 
 import models
 import torch
@@ -213,12 +211,7 @@ def train(case):
 
 def main():
     torch.set_num_threads(1)
-    for number, case in enumerate(json.loads(sys.stdin.read())):
-        try:
-            said = train(case)
-        except (pipec.Error, ValueError, RuntimeError) as error:
-            said = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps({"case": number, **said}), flush=True)
+    models.answer(train)
 
 
 if __name__ == "__main__":

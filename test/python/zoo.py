@@ -1,7 +1,5 @@
 """Small models of many kinds, and a process that trains them: for each {"model", "plan"} of a list of JSON it prints
 {"digests": {stage: digest after the last step}, "losses"}, or {"error"}."""
-import json
-import sys
 
 import models
 import torch
@@ -282,12 +280,7 @@ def train(case):
 def main():
     torch.set_num_threads(1)
     alone()
-    for number, case in enumerate(json.loads(sys.stdin.read())):
-        try:
-            said = train(case)
-        except (pipec.Error, ValueError, RuntimeError) as error:
-            said = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps({"case": number, **said}), flush=True)
+    models.answer(train)
 
 
 if __name__ == "__main__":

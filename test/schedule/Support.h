@@ -62,6 +62,8 @@ inline Problem randomProblem(Random &random, int32_t mostRanks, int32_t mostStag
     stage.boundary = pick(random, 0, 5);
     stage.activation = pick(random, 0, 6);
     stage.context = pick(random, 0, 4);
+    if (s % 2 == 1)
+      stage.setGradientBack((3 * stage.boundary + s) % 6);
     problem.stages.push_back(stage);
     problem.rankOf.push_back(s < problem.ranks ? s : static_cast<int32_t>(pick(random, 0, problem.ranks - 1)));
   }

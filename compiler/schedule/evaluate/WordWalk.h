@@ -63,8 +63,8 @@ private:
     int32_t origin = 0;
   };
   std::vector<Sum> sums;
-  std::vector<std::vector<int32_t>> updates; // a rank each, where there are sums: its stages as they are updated
-  std::vector<std::vector<int32_t>> sumsOf;  // likewise a stage each: its sums
+  std::vector<std::vector<int32_t>> updates; // where there are sums, by rank: its stages, in the order of their updates
+  std::vector<std::vector<int32_t>> sumsOf;  // where there are sums, by stage: indices into `sums`
   // When a stage's F (B) of a microbatch has reached the next stage (the one before); stage × microbatches +
   // microbatch.
   std::unique_ptr<Time[]> forwardArrival, backwardArrival;

@@ -189,13 +189,13 @@ Time copySumTime(const Problem &problem, int32_t rank);
 /// How many bytes each of the two sends.
 Bytes copySumBytes(const Problem &problem, int32_t rank);
 
-/// The ranks that hold a shared weight, ascending. Where these are several, each starts the sum when it has done the
-/// last backward (W) of its stages that hold the weight and the sums before. The optimizer steps of these stages, and a
-/// norm, wait for it.
+/// The ranks that hold a shared weight, ascending. Of several ranks, each starts the sum of the weight's gradients
+/// after the last backward (W) of its stages that hold the weight, and after the sums of the weights before this
+/// weight. The optimizer steps of these stages wait for the sum; so does a gradient norm.
 std::vector<int32_t> ranksOf(const Problem &problem, const SharedWeight &weight);
-/// How long the sum takes: a ring of these ranks in ascending order, each of so many replicas, which `between` ties to
-/// each other: 2 (n - 1) hops, each of 1/n of the bytes over the slowest link of the ring. 0 on one rank; the largest
-/// Time where it is more than that.
+/// How long the sum takes, in picoseconds. The n processes of the ring are the ranks in ascending order, each rank with
+/// its `replicas`, whose links are `between`. The sum takes 2 (n - 1) hops; a hop carries 1/n of the bytes over the
+/// slowest link of the ring. 0 on one rank; at most the largest Time.
 Time sharedSumTime(const Problem &problem, const SharedWeight &weight, int32_t replicas = 1, const Link &between = {});
 /// The stages of a rank, `held`, in the order of their optimizer steps: those that no sum holds up first, the others as
 /// their sums come.

@@ -58,6 +58,7 @@ TEST_F(ExactTest, FindsTheLeastOfAllOrders) {
       stage.backwardWeight += 1;
       stage.backward += 1;
       stage.boundary = 0; // no buffers: what is found and what is proven have the same room
+      stage.setGradientBack(0);
     }
     if (pick(random, 0, 3) == 0)
       problem.globalNorm = pick(random, 0, 9);
@@ -84,6 +85,34 @@ TEST_F(ExactTest, FindsTheLeastOfAllOrders) {
   }
   EXPECT_GT(looked, pipec::test::seen(20));
   EXPECT_GT(limited, pipec::test::seen(10));
+}
+
+/// Transfers take time, another one on the way back. Without a memory limit buffers take no room.
+TEST_F(ExactTest, FindsTheLeastWhereGradientsHaveASizeOfTheirOwn) {
+  Random random(37);
+  int looked = 0;
+  for (int n = 0; n < pipec::test::rounds(40, 1'000); ++n) {
+    Problem problem = randomProblem(random, 3, 3, 3);
+    problem.memoryLimit = 0;
+    for (Stage &stage : problem.stages) {
+      stage.forward += 1; // as above
+      stage.backwardInput += 1;
+      stage.backwardWeight += 1;
+      stage.backward += 1;
+      stage.setGradientBack(pick(random, 0, 5));
+    }
+    const Objective objective = n % 2 ? Objective::Span : Objective::Makespan;
+    bool tooMany = false;
+    const std::optional<Time> least = leastOf(problem, objective, 3'000, &tooMany);
+    if (tooMany)
+      continue;
+    ++looked;
+    const std::optional<Exact> found = exact({byItself(problem)}, {.objective = objective, .milliseconds = kEnough});
+    ASSERT_TRUE(found && least) << n;
+    EXPECT_EQ(found->time, *least) << n;
+    EXPECT_EQ(found->bound.picoseconds(), *least) << n;
+  }
+  EXPECT_GT(looked, pipec::test::seen(15));
 }
 
 /// Every so many of the proven optima; all of them where it soaks.

@@ -110,13 +110,6 @@ def _elements(model):
     raise SpecError(f"a {type(model).__name__} has no ModuleList and no Sequential in it, where it could be cut: {WAY_OUT}")
 
 
-def _random_state():
-    states = [torch.get_rng_state()]
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        states.append(torch.cuda.get_rng_state())
-    return states
-
-
 class _Recorder(TorchFunctionMode):
     """Notes the calls of a model's forward. blocks: {module: name} of those with which layers begin. real: whether modules compute;
     otherwise they give tensors of zeros, as far as their shapes can be known without numbers."""
@@ -160,10 +153,10 @@ class _Recorder(TorchFunctionMode):
         kwargs = kwargs or {}
         if self.inside:
             return func(*args, **kwargs)
-        before = _random_state()
+        before = states()
         grad = torch.is_grad_enabled()
         found = func(*args, **kwargs)
-        self.note(func, args, kwargs, found, grad, any(map(lambda a, b: not torch.equal(a, b), before, _random_state())))
+        self.note(func, args, kwargs, found, grad, any(not torch.equal(state, generator.get_state()) for generator, state in before))
         return found
 
     def call(self, ordinary, module, args, kwargs):

@@ -1,4 +1,6 @@
 """Layers of a model that is no Sequential: each plays back its part of a recording of the model's forward."""
+from operator import attrgetter
+
 import torch
 from torch import nn
 from torch.utils import _pytree as pytree
@@ -27,12 +29,6 @@ def _put(root, name, what, persistent=False):
         root.register_parameter(last, what)
     else:
         root.register_buffer(last, what, persistent=persistent)
-
-
-def _at(root, name):
-    for step in name.split("."):
-        root = getattr(root, step)
-    return root
 
 
 def without_numbers(name):
@@ -166,7 +162,7 @@ class Layer(nn.Module):
             if kind is Value:
                 return values[leaf]
             if kind is Attribute:
-                return _at(self, leaf.name)
+                return attrgetter(leaf.name)(self)
             if kind is Stand:
                 return self.training if leaf is Stand.MODE else device
             return leaf
@@ -174,7 +170,7 @@ class Layer(nn.Module):
         self._free.values(self._wanted, values, leaf_of, device)
         for (number, call), ends in zip(self._calls, self._ends):
             leaves = [leaf_of(leaf) for leaf in call.leaves]
-            function = _at(self, call.what) if call.is_module else call.what
+            function = attrgetter(call.what)(self) if call.is_module else call.what
             if call.sides:
                 with _Sides(function, call, number, values):
                     found = _do(call, function, leaves)
