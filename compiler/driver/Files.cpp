@@ -17,7 +17,11 @@ namespace pipec {
 
 static std::map<std::string, Kept> all;
 
-void keep(const std::string &name, const std::string &text) { all[name] = {{}, {text.begin(), text.end()}}; }
+void keep(const std::string &name, const std::string &text) {
+  Kept &kept = all[name];
+  kept.status = {};
+  kept.bytes.assign(text.begin(), text.end());
+}
 
 bool isKept(const std::string &path) { return all.contains(path); }
 

@@ -124,7 +124,7 @@ public:
   /// Where the window of kWindows[k] symbols at `i` comes next; 0: nowhere.
   uint32_t at(size_t k, size_t i) {
     const size_t length = kWindows[k];
-    if (!tables[k].empty())
+    if (k == 0 || !tables[k].empty())
       return tables[k][i];
     if (i + length > symbols.size())
       return 0;

@@ -17,7 +17,7 @@ add_library(pipec_options INTERFACE)
 target_include_directories(pipec_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_include_directories(pipec_options SYSTEM INTERFACE ${PROJECT_BINARY_DIR})
 target_compile_options(pipec_options INTERFACE -Wall -Wextra $<$<BOOL:${PIPEC_WERROR}>:-Werror>)
-option(PIPEC_PRECOMPILE "Compile the headers that many files share once; tools/test does" OFF)
+option(PIPEC_PRECOMPILE "Compile the headers that many files share once; tools/test and tools/quickstart do" OFF)
 if(PIPEC_SANITIZE)
   target_compile_options(pipec_options INTERFACE -fsanitize=${PIPEC_SANITIZE} -fno-sanitize-recover=undefined
                                                  -fno-omit-frame-pointer)
