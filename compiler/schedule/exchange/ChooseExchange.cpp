@@ -1,12 +1,37 @@
 #include "compiler/schedule/exchange/ChooseExchange.h"
 
+#include "compiler/schedule/model/Random.h"
+
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
 #include <set>
 
 namespace pipec::schedule {
 namespace {
+
+/// A hash of 128 bits, which stands for the exchange.
+using Digest = std::pair<uint64_t, uint64_t>;
+
+Digest digestOf(const Exchange &exchange) {
+  Digest digest{1, 2};
+  const auto add = [&](int64_t value) {
+    digest = {mixed(digest.first, uint64_t(value)), mixed(digest.second, ~uint64_t(value))};
+  };
+  for (const std::vector<Collective> &queue : exchange.queues) {
+    add(int64_t(queue.size()));
+    for (const Collective &each : queue)
+      for (const int64_t value : {int64_t(each.kind), int64_t(each.stage), int64_t(each.firstLayer),
+                                  int64_t(each.layers), each.begin, each.end, each.rounds})
+        add(value);
+  }
+  add(int64_t(exchange.updates));
+  add((exchange.sharded ? 8 : 0) + (exchange.atEnd ? 4 : 0) + (exchange.barrier ? 2 : 0) + (exchange.ahead ? 1 : 0));
+  for (const int32_t tail : exchange.tails)
+    add(tail);
+  return digest;
+}
 
 class Chooser {
 public:
@@ -114,9 +139,13 @@ private:
     return judged >= choice.most || best.time <= choice.lower || (isFound && choice.stop.stop_requested());
   }
 
+  /// Many moves lead to an exchange that has been judged before.
   Time judgeOf(Exchange exchange) {
     ++judged;
-    const Time time = judge(exchange);
+    const auto [known, isNew] = times.try_emplace(digestOf(exchange));
+    if (!isNew)
+      return known->second;
+    const Time time = known->second = judge(exchange);
     if (time < best.time) {
       best.time = time;
       best.exchange = std::move(exchange);
@@ -428,6 +457,7 @@ private:
   Bundling current;
   Time currentTime = std::numeric_limits<Time>::max();
   ChosenExchange best;
+  std::map<Digest, Time> times; // of what has been judged
   int64_t judged = 0;
 };
 
