@@ -6,7 +6,7 @@ import subprocess
 import time
 import unittest
 
-from support import BIN, HANG, INPUT, OK, SPECS, ControlledTest, ToolTest, until
+from support import BIN, HANG, INPUT, OK, SOAK, SPECS, ControlledTest, ToolTest, until
 from timing import judge
 
 SPEC = SPECS / "replan.yaml"
@@ -114,6 +114,7 @@ class BesideARunTest(ControlledTest):
         until(lambda: self.status(control)["adapt"]["replans"] == 1, "a plan")
         self.end(launcher, control)
 
+    @unittest.skipUnless(SOAK, "what a run measures of its links says little on a busy machine")
     def test_within_ten_seconds_a_run_is_near_what_was_compiled_for_the_network(self):
         slow = "[{from: 1, to: 2, bandwidth: 200MB/s}, {from: 2, to: 1, bandwidth: 200MB/s}]"
         own = self.report(SPEC, schedule="{name: slack, per_link: [1, 3, 1]}", variants="[{}]", costs__links=slow,
