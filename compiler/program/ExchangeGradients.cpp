@@ -159,14 +159,19 @@ private:
     return node;
   }
 
-  /// An update of layers that hold a shared weight waits for its sum, which may be still to come.
-  void waitForShared(uint32_t node, int32_t stage, int32_t first, int32_t layers) {
+  /// Whether layers of a stage hold the weight of a sum.
+  bool hold(const SharedSum &sum, int32_t stage, int32_t first, int32_t layers) const {
     int32_t before = first; // of the model
     for (int32_t s = 0; s != stage; ++s)
       before += layerCount(s);
+    return llvm::any_of(set.shared[size_t(sum.operation.firstLayer)].layers,
+                        [&](int32_t layer) { return layer >= before && layer - before < layers; });
+  }
+
+  /// An update of layers that hold a shared weight waits for its sum, which may be still to come.
+  void waitForShared(uint32_t node, int32_t stage, int32_t first, int32_t layers) {
     for (const SharedSum &sum : shared) {
-      const plan::SharedWeight &weight = set.shared[size_t(sum.operation.firstLayer)];
-      if (llvm::none_of(weight.layers, [&](int32_t layer) { return layer >= before && layer - before < layers; }))
+      if (!hold(sum, stage, first, layers))
         continue;
       if (const uint32_t known = summed[size_t(sum.operation.firstLayer)]; known != kNone)
         nodes[node].uses.push_back(known);
@@ -315,13 +320,17 @@ private:
     feed(c.stage, c.firstLayer, c.layers, update);
   }
 
-  /// Layers that no collective has brought an update to.
+  /// Layers that no collective has brought an update to: those whose updates take time, and those whose gradients are a
+  /// shared weight's alone.
   void updateRest(int32_t stage, uint32_t at) {
     for (int32_t layer = 0; layer != layerCount(stage); ++layer) {
-      if (updateOf.count({stage, layer}) != 0 || layersOf(stage)[size_t(layer)].update == 0)
+      const bool sums = llvm::any_of(shared, [&](const SharedSum &sum) { return hold(sum, stage, layer, 1); });
+      if (updateOf.count({stage, layer}) != 0 || (!sums && layersOf(stage)[size_t(layer)].update == 0))
         continue;
       const uint32_t node = addUpdate(stage, layer, 1, false);
       nodes[node].uses.push_back(makers[stage][size_t(layer)]);
+      if (sums && normNode != kNone)
+        nodes[node].uses.push_back(normNode);
       place(node, std::max(at, lastPass));
       feed(stage, layer, 1, node);
     }

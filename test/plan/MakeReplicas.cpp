@@ -57,7 +57,7 @@ private:
     const Wait sent{kSends, true, microbatch + 1, 0};
     int64_t place = 0;
     if (microbatch == 0) {
-      its.push_back({kCollectives, true, gather, 0});
+      its.push_back({kCollectives, true, how.shared > 0 ? 3 : 4, 0}); // the gather
       pass(Kind::Forward, 0, 0, 1, true, its);
       its = {{kUpdates, true, 1, 0}};
       if (rank == 0)
@@ -123,8 +123,28 @@ private:
       its.push_back({kNorm, false, norm, 0});
     return add(o, kUpdates, 0, its);
   }
+  /// All processes sum the weight that both stages hold, behind all else.
+  void exchangeShared() {
+    const int64_t share =
+        collective(Kind::ReduceScatter, 0, Payload::Gradients, 0, 4 * kMiB, {{kCompute, false, passes, 0}});
+    Operation o;
+    o.kind = Kind::AllReduce;
+    o.of = Payload::Shared;
+    o.stage = rank;
+    o.layers = 1;
+    o.bytes = o.end = how.shared;
+    o.cost = kMs;
+    o.group = 2;
+    const int64_t whole = add(o, kCollectives, 0, {{kCompute, false, passes, 0}});
+    if (how.updated)
+      update(1, whole, 0);
+    const int64_t last = update(0, share, 0);
+    collective(Kind::AllGather, 0, Payload::Weights, 0, 2 * kMiB, {{kUpdates, false, last, 0}});
+  }
   /// Layer 1 is summed in two pieces, layer 0 scattered, updated and gathered.
   void exchange() {
+    if (how.shared > 0)
+      return exchangeShared();
     collective(Kind::AllReduce, 1, Payload::Gradients, 4 * kMiB, 5 * kMiB, {{kCompute, false, above, 0}});
     const int64_t whole = collective(Kind::AllReduce, 1, Payload::Gradients, 5 * kMiB, 7 * kMiB, {});
     if (!how.norm)
@@ -159,7 +179,6 @@ private:
   }
 
   static constexpr uint32_t kCompute = 0, kUpdates = 1, kSends = 2, kRecvs = 3, kCollectives = 4, kNorm = 5;
-  static constexpr int64_t gather = 4; // its place among the collectives
   const int32_t rank;
   const Replicated how;
   Program program;
@@ -180,10 +199,14 @@ Plan makeReplicas(const Replicated &how) {
   for (int32_t rank = 0; rank != 2; ++rank) {
     variant.programs.push_back(Writer(rank, how).write());
     variant.layers.push_back({rank, 4 * kMiB, 2 * kMiB, true});
-    variant.layers.push_back({rank, 3 * kMiB, 3 * kMiB, false});
+    variant.layers.push_back({rank, how.shared > 0 ? 0 : 3 * kMiB, how.shared > 0 ? 0 : 3 * kMiB, false});
     for (int32_t replica = 0; replica != 2; ++replica)
       plan.processes.push_back({rank, replica, 0});
     plan.groups.push_back({{2 * rank, 2 * rank + 1}});
+  }
+  if (how.shared > 0) {
+    plan.groups.push_back({{0, 1, 2, 3}});
+    variant.shared = {{{1, 3}, {0, 1}, how.shared}};
   }
   plan.variants.push_back(std::move(variant));
   return plan;

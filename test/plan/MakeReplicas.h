@@ -8,6 +8,8 @@ namespace pipec::plan::test {
 
 struct Replicated {
   bool norm = false; // the norm of all gradients between sums and updates
+  Bytes shared = 0;  // gradients of a weight that layer 1 of both stages holds, which has no others then; without norm
+  bool updated = true; // whether layer 1 is updated then
 };
 
 Plan makeReplicas(const Replicated &how = {});

@@ -1,5 +1,6 @@
 // Rule P60 and what others ask of weights that several layers hold, each broken in a plan that is right otherwise.
 #include "runtime/simulate/Simulate.h"
+#include "test/plan/MakeReplicas.h"
 #include "test/plan/Refused.h"
 
 #include <functional>
@@ -105,6 +106,13 @@ TEST_F(SharedRules, P60Waits) {
                   [&] { forget(0, Kind::Optimizer, Payload::None); },
                   [&] { forget(2, Kind::AllReduce, Payload::Norm); },
               });
+}
+
+/// As of a layer whose gradients are the weight's alone, which no exchange of replicas brings an update to.
+TEST_F(SharedRules, P60Updates) {
+  const Status right = verify(makeReplicas({.shared = 4096}));
+  EXPECT_TRUE(right.ok()) << right.message;
+  expectRefused(makeReplicas({.shared = 4096, .updated = false}), "P60", Code::Check);
 }
 
 } // namespace

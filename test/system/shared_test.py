@@ -88,6 +88,24 @@ shared: [{layers: [0, 1], gradients: 1MB}]
             found = self.pipec("compile", self.spec(small), "-o", self.folder / "none.pipe", "--set", change, code=INPUT)
             self.assertIn(message, found.stderr)
 
+    def test_replicas_update_layers_without_other_gradients(self):
+        """Layers whose gradients are the weight's alone: no sum of replicas is theirs, and updates of them may take no time."""
+        text = """
+pipec: 1
+pipeline: {ranks: 2, microbatches: 2}
+layers: [{count: 4, forward: 1ms, backward: 2ms, gradients: 1MB}]
+costs: {optimizer: {time: 1ms, global_norm: %s}, link: {latency: 20us, bandwidth: 1GB/s}}
+tensors: {boundary: 4KiB}
+schedule: 1f1b
+data_parallel: {degree: 2, link: {latency: 50us, bandwidth: 1GB/s}, collective: all_reduce}
+shared: [{layers: [0, 3], gradients: 1MB}]
+"""
+        for norm in ("true", "false"):
+            with self.subTest(norm=norm):
+                plan = self.compile(text % norm)
+                self.assertRegex(self.pipec("disasm", plan).stdout, "optimizer stage 0 (layer 0|layers 0 to 1) ")
+                self.assertEqual(self.run_json(plan, "--steps", 4)["steps"], 4)
+
     def test_swaps_and_checkpoints(self):
         plan = self.compile(spec("1f1b", ranks=2), variants="[{schedule: 1f1b}, {schedule: gpipe}, {schedule: zb-h1}]")
         folder = self.folder / "states"

@@ -136,6 +136,12 @@ public:
       if (Status status = visit(step, now); !status.ok())
         return status;
     }
+    for (size_t w = 0; w != sums.size(); ++w)
+      for (const int32_t stage : isDue(w) ? variant.shared[w].stages : std::vector<int32_t>{})
+        if (std::binary_search(program.stages.begin(), program.stages.end(), stage) && !isUpdated(w, stage))
+          return Status::check(fmt::format("P60: rank {} does not update shared weight {} in every layer of stage {} "
+                                           "that holds it",
+                                           program.rank, w, stage));
     return {};
   }
 
@@ -187,7 +193,28 @@ private:
       if (isNorm || isAbout(variant, o, variant.shared[w]))
         if (sums[w].line == kNone ? isDue(w) : !knows(now, sums[w]))
           return Status::check(fmt::format("P60: {} does not wait for the sum of shared weight {}", text(step), w));
+    if (!isNorm)
+      updates.push_back(&o);
     return {};
+  }
+  /// Whether updates of a stage take all of its layers that hold the weight.
+  bool isUpdated(size_t weight, int32_t stage) const {
+    const auto has = [&](const SharedWeight &part) {
+      return std::any_of(updates.begin(), updates.end(),
+                         [&](const Operation *o) { return o->stage == stage && isAbout(variant, *o, part); });
+    };
+    SharedWeight part = variant.shared[weight];
+    if (variant.layers.empty())
+      return has(part);
+    const auto first = std::find_if(variant.layers.begin(), variant.layers.end(),
+                                    [&](const Layer &layer) { return layer.stage == stage; });
+    const auto before = int32_t(first - variant.layers.begin());
+    const Layers own{before, int32_t(std::count_if(first, variant.layers.end(),
+                                                   [&](const Layer &layer) { return layer.stage == stage; }))};
+    return std::all_of(variant.shared[weight].layers.begin(), variant.shared[weight].layers.end(), [&](int32_t layer) {
+      part.layers = {layer};
+      return !own.has(layer) || has(part);
+    });
   }
   /// Whether the rank sums the weight.
   bool isDue(size_t weight) const {
@@ -200,8 +227,9 @@ private:
   std::vector<uint32_t> lines; // of each queue; kNone: of no matter
   uint32_t next = 0;
   std::array<std::array<int64_t, kLines>, kLines> known{}; // how many of the second the first knows complete
-  std::map<int32_t, std::map<uint32_t, int64_t>> made;     // stage → line → its last pass there that adds to gradients
-  std::vector<Place> sums;                                 // of each weight; kNone: not yet
+  std::map<int32_t, std::map<uint32_t, int64_t>> made; // stage → line → its last pass there that adds to gradients
+  std::vector<Place> sums;                             // of each weight; kNone: not yet
+  std::vector<const Operation *> updates;
 };
 
 } // namespace
