@@ -56,6 +56,24 @@ def loss(output, target):
     return ((output[0] - target) ** 2).mean()
 """
 
+TIED = """\
+import torch
+from torch.nn import Embedding, Linear
+
+def layers():
+    words, head = Embedding(8, 4), Linear(4, 8, bias=False)
+    head.weight = words.weight
+    return [words, Linear(4, 4), head]
+
+def example(n):
+    return torch.arange(n) % 8
+
+target = example
+
+def loss(output, target):
+    return torch.nn.functional.cross_entropy(output, target)
+"""
+
 TRANSFORMER = f"""\
 import sys
 import torch
@@ -121,6 +139,11 @@ class ProfileTest(FolderTest):
         self.assertEqual([[each.output_bytes for each in plan.stages(rank)] for rank in range(2)], [[192 + 48], [0]])
         self.assertEqual([layer.get("boundary_gradient") for layer in json.loads(out)["layers"]], [192, 192, None])
         self.assertEqual(plan.stages(0)[0].output_gradient_bytes, 192)
+
+    def test_weights_that_layers_share(self):
+        out, _ = self.profile(self.file(TIED), "--microbatch", 3, "--repeat", 2, "--json", "-o", self.spec)
+        self.assertEqual(json.loads(out)["shared"], [{"layers": [0, 2], "gradients": "128B"}])
+        self.assertEqual(pipec.compile(self.spec).report()["shared"], [{"layers": [0, 2], "stages": [0, 1], "gradient_bytes": 128}])
 
     def test_a_perceptron_by_hand(self):
         out, _ = self.profile(self.file(PERCEPTRON), "--microbatch", 3, "--repeat", 2, "--json", "-o", self.spec)

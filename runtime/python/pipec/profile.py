@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_iter, tree_map
 
 from .errors import Error, SpecError
 from .running import Running
+from .torch import shared
 from .torch.layers import layers as cut_into_layers, make
 from .torch.split import Stage
 from .torch.traced import name_of
@@ -344,6 +345,8 @@ def spec(found):
         lines += [f"    {name}: {size(row[name])}" for name in MODEL_SIZES]
         lines[-1] += "  # AdamW's two moments"
         lines += [f"    optimizer: {duration(row['optimizer'])}"]
+    if found["shared"]:
+        lines += ["shared:", *(f"  - {{layers: {each['layers']}, gradients: {each['gradients']}}}" for each in found["shared"])]
     if found["links"]:
         lines += ["costs:", "  links:"]
         for left, (latency, bandwidth) in enumerate(found["links"]):
@@ -369,7 +372,7 @@ def profile(given):
         name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
         found = {"model": os.path.basename(given.model), "microbatch": given.microbatch, "ranks": count,
                  "torch": torch.__version__, "device": name, "threads": torch.get_num_threads(),
-                 "repeat": given.repeat, "links": []}
+                 "repeat": given.repeat, "links": [], "shared": shared.said(layers)}
 
         def measure(samples, repeat):
             say(f"{len(layers)} layers on microbatches of {samples}")
