@@ -3,7 +3,7 @@ sockets, by turns: tokens a second; and the processor's time for an instruction 
 Measurements, run by hand; they want two quiet cores. Gloo stalls over a loopback of 64 KiB packets: set its MTU to 1500 before
 (ip link set lo mtu 1500).
 
-  PYTHONPATH=build/release/python build/torch/bin/python test/bench/training_peer.py [--rounds 5] [--steps 30] [--judge]
+  PYTHONPATH=build/release/python build/torch/bin/python test/bench/training_peer.py [--rounds 5] [--steps 30] [--only zb-v] [--judge]
 
 --judge: exit code 1 where pipec trains fewer tokens a second than PyTorch, or an instruction takes more than 15 us.
 """
@@ -139,7 +139,7 @@ def with_pipec(setup, rank, stages, loss, x, target):
     with pipec.torch.Run(plan, own, loss=loss, progress=False) as run:
         if setup["system"] == "empty":
             value = torch.zeros(ROWS // MICROBATCHES, 1)
-            run._stages = {s: Empty(value, torch.zeros(()) if s == setup["stages"] - 1 else value) for s in run._stages}
+            run._steps._stages = {s: Empty(value, torch.zeros(()) if s == setup["stages"] - 1 else value) for s in own}
         clock = Clock()
         times, used = steps_of(setup, lambda: run.step(x, target=target), optimizer)
         if setup["system"] == "empty":
@@ -186,6 +186,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--only", choices=SCHEDULES, help="one schedule (default: all)")
     parser.add_argument("--judge", action="store_true")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -196,6 +197,8 @@ def main():
     good, port = True, 21000
     with tempfile.TemporaryDirectory() as folder:
         for name, (schedule, more, stages) in SCHEDULES.items():
+            if arguments.only not in (None, name):
+                continue
             for width in (arguments.width, 0):
                 boundary = ROWS // MICROBATCHES * (LENGTH * width * 4 if width else 4)
                 spec, plan = pathlib.Path(folder) / "spec.yaml", pathlib.Path(folder) / f"{name}-{width}.pipe"

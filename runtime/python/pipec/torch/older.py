@@ -3,6 +3,7 @@ tensor can be told who has packed it."""
 from contextlib import contextmanager, nullcontext
 
 import torch
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 _autograd = torch._C._autograd
 
@@ -35,6 +36,12 @@ def is_custom(node):
 def is_alive(node):
     """Whether a custom function's node still has its graph."""
     return KEEPS_NODES or _has_graph(node)
+
+
+def edge_of(output):
+    """Its gradient edge. PyTorch makes a further node for what keeps a custom function's alive, which keeps itself alive here."""
+    node = output.grad_fn
+    return get_gradient_edge(output) if node is None or not KEEPS_NODES else GradientEdge(node, output.output_nr)
 
 
 def owner_of(output):

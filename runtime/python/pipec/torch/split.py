@@ -4,7 +4,7 @@ B ends. The first microbatch shows how (graph.py), and so does each later one wh
 from contextlib import nullcontext
 
 import torch
-from torch.autograd.graph import GradientEdge, _engine_run_backward, get_gradient_edge
+from torch.autograd.graph import GradientEdge, _engine_run_backward
 
 from ..errors import Error
 from .boxes import in_boxes, nothing_saved, saved_tensors
@@ -12,7 +12,7 @@ from .buffers import Buffers
 from .checks import Checks, checksum, state_outside
 from .graph import Plan, behind, walk
 from .keywords import call, taken_by_loss
-from .older import is_alive, needs_owner, owner_of, watched
+from .older import edge_of, is_alive, needs_owner, owner_of, watched
 from .random import Again, Seeded
 from .sums import parted
 from .trees import NoTree, Tree, flatten, tensors_of, unflatten
@@ -260,7 +260,7 @@ class Stage:
         roots = [each for each in outputs if each.requires_grad]
         state.state, state.shapes = "forwarded", [each.shape for each in roots]
         if roots:
-            state.roots, state.owners = [*map(get_gradient_edge, roots)], [*map(owner_of, roots)]
+            state.roots, state.owners = [*map(edge_of, roots)], [*map(owner_of, roots)]
         else:
             state.drop_graph()
         return output if type(output) is Tree else output.detach()
@@ -337,7 +337,7 @@ class Stage:
             found = shape if each is None and (of_tree or shape.numel() == 1) else getattr(each, "shape", None)
             if found != shape:
                 raise self._error(f"backward got {_named(each)}: its output's gradient has shape {tuple(shape)}")
-        if of_tree:
+        if of_tree and any(each is None for each in gradients):
             reached = [number for number, each in enumerate(gradients) if each is not None]
             state.roots, gradients = [state.roots[number] for number in reached], [gradients[number] for number in reached]
             if not reached:
