@@ -125,7 +125,8 @@ def digest_of(tensor):
 
 
 def adamw(modules):
-    return torch.optim.AdamW([p for module in modules for p in module.parameters() if p.requires_grad], lr=1e-2)
+    """Of all weights, each once."""
+    return torch.optim.AdamW(torch.nn.ModuleList(modules).parameters(), lr=1e-2)
 
 
 def alone(layers, cut, batches, microbatches, run, tied=()):

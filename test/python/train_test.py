@@ -289,6 +289,10 @@ class TrainTest(RunsTest):
             pipec.torch.Run(plan, layer, **options)
         with self.assertRaisesRegex(pipec.SpecError, "a plan of one process does not ask for"):
             pipec.torch.Run(plan, {0: layer}, optimizer=models.optimizer, clip=1.0, **options)
+        with self.assertWarns(UserWarning):
+            twice = torch.optim.SGD([layer.weight, *layer.parameters()])
+        with self.assertRaisesRegex(pipec.SpecError, "the optimizer own has a weight twice"):
+            pipec.torch.Run(plan, {0: layer}, state={"own": twice}, **options)
         with pipec.torch.Run(plan, {0: layer}, **options) as run:
             for variants in ((1, 0, 1), (0, 1, 1, 0)):  # the last one holds
                 for variant in variants:

@@ -2,6 +2,8 @@
 list of JSON it prints {"weights": {name: digest after the last step}, "losses"}, or {"error"}."""
 import hashlib
 import importlib.util
+import math
+import os
 
 import models
 import torch
@@ -10,7 +12,9 @@ from torch import nn
 import pipec
 import pipec.torch
 
-STEPS, ROWS, MICROBATCHES = 2, 8, 4
+SOAK = os.environ.get("PIPEC_SOAK", "") not in ("", "0")
+STEPS, ROWS, MICROBATCHES = 5 if SOAK else 2, 8, 4
+BLOCKS = 6 if SOAK else 3  # of a model: eight layers at least, for four ranks of two stages
 WORDS, WIDTH, LENGTH, PIXELS = 32, 16, 6, 8
 
 
@@ -38,7 +42,7 @@ class Writer(nn.Module):
         self.words, self.written = nn.Embedding(WORDS, WIDTH), nn.Embedding(WORDS, WIDTH)
         self.places = nn.Parameter(torch.randn(LENGTH, WIDTH))
         self.register_buffer("scale", torch.rand(LENGTH, WIDTH))
-        self.reads, self.writes = nn.ModuleList(Block() for _ in range(2)), nn.ModuleList(Block() for _ in range(2))
+        self.reads, self.writes = nn.ModuleList(Block() for _ in range(3)), nn.ModuleList(Block() for _ in range(3))
         self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WORDS, bias=False)
         self.kept = []
         for block in (*self.reads, *self.writes):
@@ -61,6 +65,58 @@ class Writer(nn.Module):
         return {"logits": self.head(hidden), "routers": weigh * routers, "largest": largest}
 
 
+class Timed(nn.Module):
+    """A U-Net's block: convolutions that are told the time step."""
+
+    def __init__(self, before, behind):
+        super().__init__()
+        self.time, self.beside = nn.Linear(WIDTH, behind), nn.Conv2d(before, behind, 1)
+        self.norm, self.first = nn.GroupNorm(2, before), nn.Conv2d(before, behind, 3, padding=1)
+        self.second = nn.Conv2d(behind, behind, 3, padding=1)
+
+    def forward(self, x, time):
+        y = self.first(nn.functional.silu(self.norm(x))) + self.time(time)[:, :, None, None]
+        return self.beside(x) + self.second(nn.functional.silu(y))
+
+
+class UNet(nn.Module):
+    """Says the noise in a picture at a time step."""
+
+    def __init__(self):
+        super().__init__()
+        self.time = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.SiLU(), nn.Linear(WIDTH, WIDTH))
+        self.first, self.last = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 3, 3, padding=1)
+        self.downs = nn.ModuleList([Timed(4, 4), Timed(4, 8), Timed(8, 8)])
+        self.middle = Timed(8, 8)
+        self.ups = nn.ModuleList([Timed(16, 8), Timed(16, 4), Timed(8, 4)])
+
+    def forward(self, x, time):
+        angles = time[:, None] * torch.exp(torch.arange(WIDTH // 2) * (-math.log(1e4) / (WIDTH // 2)))
+        time = self.time(torch.cat([angles.sin(), angles.cos()], -1))
+        x, skips = self.first(x), []
+        for down in self.downs:
+            x = down(x, time)
+            skips.append(x)
+            x = nn.functional.avg_pool2d(x, 2)
+        x = self.middle(x, time)
+        for up in self.ups:
+            x = up(torch.cat([nn.functional.interpolate(x, scale_factor=2), skips.pop()], 1), time)
+        return self.last(x)
+
+
+class Lora(nn.Module):
+    """A frozen linear layer, beside which a small one is trained."""
+
+    def __init__(self, base):
+        super().__init__()
+        self.base = base
+        self.down, self.up = nn.Linear(base.in_features, 2, bias=False), nn.Linear(2, base.out_features, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x):
+        return self.base(x) + self.up(self.down(x))
+
+
 def words(step):
     found = torch.randint(1, WORDS, (ROWS, LENGTH + 1), generator=torch.Generator().manual_seed(step))
     return found[:, :-1].contiguous(), found[:, 1:].contiguous()
@@ -81,6 +137,15 @@ def sounds(step):
     return torch.randn(ROWS, 8, 2 * LENGTH, generator=torch.Generator().manual_seed(step)), words(step)[1]
 
 
+def noisy(step):
+    generator = torch.Generator().manual_seed(step)
+    return torch.randn(ROWS, 3, PIXELS, PIXELS, generator=generator), torch.randn(ROWS, 3, PIXELS, PIXELS, generator=generator)
+
+
+def times(step):
+    return torch.randint(0, 1000, (ROWS,), generator=torch.Generator().manual_seed(100 + step))
+
+
 def written_loss(output, target):
     return nn.functional.cross_entropy(output["logits"].flatten(0, 1), target.flatten()) + 0.01 * output["routers"]
 
@@ -99,26 +164,36 @@ def own_loss(output, target):
 
 
 # name: (model, loss, batch, keywords).
-MODELS = {"writer": (Writer, written_loss, words, lambda step: {"written": words(step)[0].flip(1), "mask": masks(step), "weigh": 0.5})}
+MODELS = {
+    "writer": (Writer, written_loss, words, lambda step: {"written": words(step)[0].flip(1), "mask": masks(step), "weigh": 0.5}),
+    "u-net": (UNet, nn.functional.mse_loss, noisy, lambda step: {"time": times(step)}),
+}
 
 if importlib.util.find_spec("transformers"):
     import transformers
 
-    SIZES = {"hidden_size": WIDTH, "intermediate_size": 2 * WIDTH, "num_hidden_layers": 3, "num_attention_heads": 2}
+    SIZES = {"hidden_size": WIDTH, "intermediate_size": 2 * WIDTH, "num_hidden_layers": BLOCKS, "num_attention_heads": 2}
     LANGUAGE = {**SIZES, "vocab_size": WORDS, "num_key_value_heads": 2, "max_position_embeddings": 2 * LENGTH}
     # Without dropout: a pipeline's numbers are others than a loop's over the whole model.
     BERT = {**SIZES, "vocab_size": WORDS, "max_position_embeddings": 2 * LENGTH, "hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
-    T5 = {"vocab_size": WORDS, "d_model": WIDTH, "d_kv": 8, "d_ff": 2 * WIDTH, "num_layers": 2, "num_heads": 2, "decoder_start_token_id": 0,
+    T5 = {"vocab_size": WORDS, "d_model": WIDTH, "d_kv": 8, "d_ff": 2 * WIDTH, "num_layers": BLOCKS // 2 + 1, "num_heads": 2, "decoder_start_token_id": 0,
           "dropout_rate": 0}
-    WHISPER = {"vocab_size": WORDS, "d_model": WIDTH, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,
+    WHISPER = {"vocab_size": WORDS, "d_model": WIDTH, "encoder_layers": BLOCKS // 2 + 1, "decoder_layers": BLOCKS // 2 + 1, "encoder_attention_heads": 2,
                "decoder_attention_heads": 2, "encoder_ffn_dim": 2 * WIDTH, "decoder_ffn_dim": 2 * WIDTH, "num_mel_bins": 8,
                "max_source_positions": LENGTH, "max_target_positions": 2 * LENGTH, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
                "decoder_start_token_id": 1}
 
     def gpt2(tied):
         return transformers.GPT2LMHeadModel(transformers.GPT2Config(
-            vocab_size=WORDS, n_positions=2 * LENGTH, n_embd=WIDTH, n_layer=3, n_head=2, bos_token_id=0, eos_token_id=0, resid_pdrop=0,
+            vocab_size=WORDS, n_positions=2 * LENGTH, n_embd=WIDTH, n_layer=BLOCKS, n_head=2, bos_token_id=0, eos_token_id=0, resid_pdrop=0,
             embd_pdrop=0, attn_pdrop=0, tie_word_embeddings=tied))
+
+    def lora():
+        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**LANGUAGE)).requires_grad_(False)
+        for block in model.model.layers:
+            attention = block.self_attn
+            attention.q_proj, attention.v_proj = Lora(attention.q_proj), Lora(attention.v_proj)
+        return model
 
     def mixtral():
         return transformers.MixtralForCausalLM(transformers.MixtralConfig(**LANGUAGE, num_local_experts=3, num_experts_per_tok=2,
@@ -135,6 +210,7 @@ if importlib.util.find_spec("transformers"):
         "gpt-2, tied": (lambda: gpt2(True), logits_loss, words, none),
         "llama": (lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**LANGUAGE)), own_loss, words,
                   lambda step: {"labels": words(step)[1]}),
+        "lora": (lora, logits_loss, words, none),
         "qwen": (lambda: transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**LANGUAGE)), logits_loss, words, masked),
         "mixtral": (mixtral, routed_loss, words, none),
         "bert": (lambda: transformers.BertForMaskedLM(transformers.BertConfig(**BERT, tie_word_embeddings=False)), logits_loss, words, masked),
@@ -163,26 +239,40 @@ def digests(state):
     return {name: hashlib.sha256(value.detach().contiguous().numpy().tobytes()).hexdigest() for name, value in state.items()}
 
 
-def apart(model):
-    """[(parameter, another in the same memory)]: each use of a weight that modules share gets a parameter of its own."""
+def layers_of(model, batch, keywords):
+    """A model's layers, as they go on the first microbatch."""
+    return pipec.torch.layers(model, example=part(batch(0)[0], 0), **{key: part(value, 0) for key, value in keywords(0).items()})
+
+
+def apart(stages, ranks):
+    """[(parameter, another in the same memory)]: a weight that modules of several stages share gets a parameter of its own in each of
+    them but the first. Gradients are added in this order: those of a rank's stages, then those of ranks. stages: [a stage's layers];
+    ranks: of each stage."""
+    uses = {}  # {id of a parameter: {rank: [one of each stage]}}
+    for layers, rank in zip(stages, ranks):
+        own = {}
+        for module in (module for layer in layers for module in layer.modules()):
+            for name, p in module._parameters.items():
+                if p is not None and id(p) not in own:
+                    of_ranks = uses.setdefault(id(p), {})
+                    own[id(p)] = nn.Parameter(p.data, p.requires_grad) if of_ranks else p
+                    own[id(own[id(p)])] = own[id(p)]
+                    of_ranks.setdefault(rank, []).append(own[id(p)])
+                module._parameters[name] = own.get(id(p))
     found = []
-    seen = {}
-    for module in model.modules():
-        for name, p in list(module._parameters.items()):
-            if p is None:
-                continue
-            if id(p) in seen:
-                own = module._parameters[name] = nn.Parameter(p.data)
-                found.append((p, own))
-            seen[id(p)] = p
+    for of_ranks in uses.values():
+        found += [(first, other) for first, *others in of_ranks.values() for other in others]
+        (first, *_), *others = of_ranks.values()
+        found += [(first, other) for other, *_ in others]
     return found
 
 
-def plain(name):
-    """({name: digest}, losses) of one process that trains the whole model, in which gradients of a weight's uses are summed once a
-    step, as ranks do it."""
+def plain(name, cut, ranks):
+    """({name: digest}, losses) of one process that trains the whole model. cut: how many layers each stage has; ranks: of each stage.
+    Gradients of a weight that several stages use are summed once a step, as ranks do it."""
     model, loss, batch, keywords = made(name)
-    tied = apart(model)
+    layers = layers_of(model, batch, keywords)
+    tied = apart([layers[sum(cut[:n]):sum(cut[:n + 1])] for n in range(len(cut))], ranks)
 
     def run(stages, step, given, m):
         x, target = given
@@ -196,7 +286,7 @@ def train(case):
     plan = pipec.load(case["plan"])
     rank, _ = plan.place()
     model, loss, batch, keywords = made(case["model"])
-    layers = pipec.torch.layers(model, example=part(batch(0)[0], 0), **{key: part(value, 0) for key, value in keywords(0).items()})
+    layers = layers_of(model, batch, keywords)
     modules = pipec.torch.stages(plan, layers, rank)
     own, losses = models.adamw(modules.values()), []
     with pipec.torch.Run(plan, modules, loss=loss, progress=False, checkpoint=case["states"]) as run:

@@ -159,18 +159,21 @@ class Chain:
 
     def stages(self, split):
         last = len(self.layers) - 1
-        return [Stage(layer, number=number, loss=self.loss if number == last else None, wants_gradient=number > 0, split=split)
+        return [Stage(layer, number=number, loss=self.loss if number == last else None, split=split)
                 for number, layer in enumerate(self.layers)]
 
     def forward(self, stages, times):
         """F of all. Gives the gradient to begin from: None of a loss."""
         x, self.boundary = self.x, []
+        wants_gradient = False
         for stage, took in zip(stages, times):
+            stage.wants_gradient = wants_gradient
             begin = self.clock()
             with self.around():
                 x = stage.forward(0, x, target=self.target, keywords=self.keywords)
             took["forward"].append(self.clock() - begin)
-            self.boundary.append((bytes_of(x), gradient_bytes_of(x, stage.needs_gradient(0))))
+            wants_gradient = stage.needs_gradient(0)  # that of the next layer's input: frozen layers in front have none
+            self.boundary.append((bytes_of(x), gradient_bytes_of(x, wants_gradient)))
         if self.loss:
             return None
         if type(x) is Tree:
@@ -184,7 +187,7 @@ class Chain:
             begin = self.clock()
             gradient = call(0, gradient)
             took[name].append(self.clock() - begin)
-            if gradient is None and stage is not stages[0]:
+            if gradient is None and stage.wants_gradient:
                 raise SpecError(f"the gradient ends at layer {stage.number}: its output does not depend on its input, "
                                 "or this is of integers")
             if after:

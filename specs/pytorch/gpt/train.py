@@ -38,7 +38,7 @@ plan = pipec.torch.plan(model.layers(), example=text.batch(words, 0, *BATCH)[0],
 modules = pipec.torch.stages(plan, model.layers(), pipeline.get_local_rank())
 for layer in [each for module in modules.values() for each in module] if given.shards > 1 else []:
     fully_shard(layer, mesh=mesh["dp"])
-optimizer = torch.optim.AdamW([p for module in modules.values() for p in module.parameters()], betas=(0.9, 0.99))
+optimizer = torch.optim.AdamW(torch.nn.ModuleList(modules.values()).parameters(), betas=(0.9, 0.99))
 with pipec.torch.Run(plan, modules, loss=model.loss, group=pipeline.get_group(), state={"optimizer": optimizer}, resume=True,
                      checkpoint=given.checkpoint) as run:
     end, loss, over = time.monotonic() + 60 * given.minutes, float("nan"), [False]

@@ -44,7 +44,7 @@ plan = pipec.torch.plan(layers, example=text.batch(words, 0, *BATCH)[0], ranks=p
 modules = pipec.torch.stages(plan, layers, pipeline.get_local_rank())
 for layer in [each for module in modules.values() for each in module] if given.shards > 1 else []:
     fully_shard(layer, mesh=mesh["dp"])
-optimizer = torch.optim.AdamW([p for module in modules.values() for p in module.parameters()], lr=1e-3)
+optimizer = torch.optim.AdamW(torch.nn.ModuleList(modules.values()).parameters(), lr=1e-3)
 with pipec.torch.Run(plan, modules, loss=loss, group=pipeline.get_group(), state={"optimizer": optimizer}, resume=True,
                      checkpoint=given.checkpoint) as run:
     mean = float("nan")

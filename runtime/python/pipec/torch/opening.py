@@ -39,6 +39,16 @@ def check(model, loss, optimizer, clip):
                         "steps", plan.name)
 
 
+def check_state(state):
+    """Refuses an optimizer of the program's own that would step a weight twice in a step."""
+    for name, optimizer in state.items():
+        if isinstance(optimizer, torch.optim.Optimizer):
+            weights = [p for group in optimizer.param_groups for p in group["params"]]
+            if len({*map(id, weights)}) < len(weights):
+                raise SpecError(f"the optimizer {name} has a weight twice, as two of the rank's stages share it, and would step it twice: make "
+                                "it from torch.nn.ModuleList(modules.values()).parameters(), which gives each once")
+
+
 def _check_shared(plan, modules, optimizer, held):
     """Gradients of a weight that is used twice are summed within a stage alone, and where replicas have the plan's optimizer,
     which steps layers one by one, within a layer; else where the plan says so. held: ids of such parameters."""

@@ -15,7 +15,7 @@ from .keywords import Keywords
 from .losses import RunLosses
 from .meeting import Meeting
 from .model import LocalModel
-from .opening import check, check_ranks, check_replicas
+from .opening import check, check_ranks, check_replicas, check_state
 from .optimizers import Optimizers
 from .progress import Progress
 from .replicas import described
@@ -77,6 +77,7 @@ class Run:
             self._checks = Checks(check)
             if shapes not in SHAPES:
                 raise SpecError(f"shapes is {shapes!r}: expected {', '.join(map(repr, SHAPES))}")
+            check_state(dict(state or {}))
             self._make(loss, seed, optimizer, clip, scaler, shapes)
             self._checkpoints = Checkpoints(self._model, self._optimizers, state=dict(state or {}),
                                             keeps=checkpoint is not None, keep=keep, save=save, names=names, scaler=scaler, idle=idle)
