@@ -36,12 +36,13 @@ class MeshesTest(RunsTest):
                 if how in ("fully_shard", "ddp"):  # once a step, each of the two that a rank has
                     self.assertEqual([each[number]["sums"] for each in said], [2] * 4)
                 for dp in range(2) if how != "none" else (0,):
-                    found = {name: torch.tensor(value) for rank in (2 * dp, 2 * dp + 1) for name, value in said[rank][number]["weights"].items()}
+                    found = {name: torch.tensor(value) for rank in (dp, 2 + dp) for name, value in said[rank][number]["weights"].items()}
                     wanted = right[1 if how in ("tp", "none") else 2]
                     self.assertEqual(found.keys(), wanted.keys())
                     for name, value in wanted.items():
-                        # Shards of a matrix sum in another order.
-                        torch.testing.assert_close(found[name], value.detach(), rtol=0, atol=1e-6 if how == "tp" else 0)
+                        # Shards of a matrix sum in another order; AdamW of PyTorch 2.8 rounds otherwise where tensors are sharded.
+                        rounds = how == "tp" or how == "fully_shard" and torch.__version__.startswith("2.8.")
+                        torch.testing.assert_close(found[name], value.detach(), rtol=0, atol=1e-6 if rounds else 0)
 
     def test_a_group_of_another_size(self):
         said = self.run_cases(4, [{"how": "size", "plan": self.plan(spec("1f1b"))}])

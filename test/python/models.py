@@ -129,9 +129,10 @@ def adamw(modules):
     return torch.optim.AdamW(torch.nn.ModuleList(modules).parameters(), lr=1e-2)
 
 
-def alone(layers, cut, batches, microbatches, run, tied=()):
+def alone(layers, cut, batches, microbatches, run, summed=lambda: None):
     """({stage: module}, losses) of one process that trains all layers with adamw(), a step for each of the batches.
-    run(stages, step, batch, microbatch): the sum of the losses, and how many there are. tied: as of plain()."""
+    run(stages, step, batch, microbatch): the sum of the losses, and how many there are. summed() adds up, behind the backwards of a
+    step, gradients that these have kept apart."""
     ends = [sum(cut[:n]) for n in range(len(cut) + 1)]
     stages = {n: torch.nn.Sequential(*layers[ends[n]:ends[n + 1]]) for n in range(len(cut))}
     own, losses = adamw(stages.values()), []
@@ -141,9 +142,7 @@ def alone(layers, cut, batches, microbatches, run, tied=()):
             of, count = run(stages, step, batch, microbatch)
             of.backward()
             counted, total = counted + int(count), total + of.item()
-        for p, other in tied:
-            p.grad = other.grad if p.grad is None else p.grad + other.grad
-            other.grad = None
+        summed()
         for module in stages.values():
             for p in module.parameters():
                 if p.grad is not None:

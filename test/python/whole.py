@@ -1,5 +1,6 @@
 """Models whose forward is more than one layer after the other, and a process that trains a rank of them: for each {"model", "plan"} of a
 list of JSON it prints {"weights": {name: digest after the last step}, "losses"}, or {"error"}."""
+import functools
 import hashlib
 import importlib.util
 import math
@@ -245,26 +246,33 @@ def layers_of(model, batch, keywords):
 
 
 def apart(stages, ranks):
-    """[(parameter, another in the same memory)]: a weight that modules of several stages share gets a parameter of its own in each of
-    them but the first. Gradients are added in this order: those of a rank's stages, then those of ranks. stages: [a stage's layers];
-    ranks: of each stage."""
-    uses = {}  # {id of a parameter: {rank: [one of each stage]}}
+    """[{rank: [parameters in one memory]}]: a weight that modules of several stages share gets a parameter of its own in each of them
+    but the first. stages: [a stage's layers]; ranks: of each stage."""
+    found = {}
     for layers, rank in zip(stages, ranks):
-        own = {}
+        own = {}  # {id of a parameter: the stage's}
         for module in (module for layer in layers for module in layer.modules()):
             for name, p in module._parameters.items():
                 if p is not None and id(p) not in own:
-                    of_ranks = uses.setdefault(id(p), {})
+                    of_ranks = found.setdefault(id(p), {})
                     own[id(p)] = nn.Parameter(p.data, p.requires_grad) if of_ranks else p
                     own[id(own[id(p)])] = own[id(p)]
                     of_ranks.setdefault(rank, []).append(own[id(p)])
                 module._parameters[name] = own.get(id(p))
-    found = []
-    for of_ranks in uses.values():
-        found += [(first, other) for first, *others in of_ranks.values() for other in others]
-        (first, *_), *others = of_ranks.values()
-        found += [(first, other) for other, *_ in others]
-    return found
+    return [of_ranks for of_ranks in found.values() if sum(map(len, of_ranks.values())) > 1]
+
+
+def add_up(of_ranks):
+    """Sums the gradients of a shared weight as ranks do: those of each one's stages, then block by block around the ring of ranks."""
+    parts = [functools.reduce(torch.add, (p.grad for p in of_ranks[rank])).flatten() for rank in sorted(of_ranks)]
+    for p in (p for uses in of_ranks.values() for p in uses):
+        p.grad = None
+    count, total = len(parts), torch.empty_like(parts[0])
+    for block in range(count):
+        where = slice(len(total) * block // count, len(total) * (block + 1) // count)
+        total[where] = functools.reduce(torch.add, (parts[(block + 1 + n) % count][where] for n in range(count)))
+    first = next(iter(of_ranks.values()))[0]
+    first.grad = total.view(first.shape)
 
 
 def plain(name, cut, ranks):
@@ -278,7 +286,7 @@ def plain(name, cut, ranks):
         x, target = given
         return loss(stages[0][0](part(x, m), **{key: part(value, m) for key, value in keywords(step).items()}), part(target, m)), 1
 
-    _, losses = models.alone([model], [1], map(batch, range(STEPS)), MICROBATCHES, run, tied)
+    _, losses = models.alone([model], [1], map(batch, range(STEPS)), MICROBATCHES, run, lambda: [*map(add_up, tied)])
     return digests(model.state_dict()), losses
 
 
