@@ -46,14 +46,15 @@ def shards(draw, ranks):
 def spec(draw, kind):
     """For a command of this kind. Where much is left open (how gradients are exchanged, which stages are recomputed, the cut), a
     plan takes seconds, with two stages a rank ten of them, and a table of schedules twenty times as long: CI leaves one thing
-    open at a time, and draws the longest tables with one stage a rank."""
+    open at a time, the cut only with one stage a rank, and draws the longest tables with one stage a rank."""
     ranks, sharded = draw.choice([1, 2, 2, 2, 3, 4] if SOAK else [1, 2, 2, 2, 2, 3]), draw.random() < 0.5 and kind != "data-parallel"
     placement, a_rank = draw.choices([("loop", 1), ("loop", 2), ("v", 2), ("", 2), ("bidirectional", 1)],
                                      [4, 2, 2, 2, 0 if sharded else 1] if SOAK or kind != "memory" else [1, 0, 0, 0, 0])[0]
     stages, microbatches = ranks * a_rank, draw.choice([1, 2, 3, 4])
     cut = [draw.randint(1, 2 if SOAK or not sharded else 1) for _ in range(stages)]
+    chosen = "auto" if SOAK or (kind in ("search", "report") and a_rank == 1) else cut
     keys = [f"pipeline: {{ranks: {ranks}, microbatches: {microbatches}, stages_per_rank: {a_rank}, "
-            f"cut: {draw.choice([cut, cut, cut, cut if kind == 'exact' else 'auto'])}{f', placement: {placement}' if placement else ''}"
+            f"cut: {draw.choice([cut, cut, cut, cut if kind == 'exact' else chosen])}{f', placement: {placement}' if placement else ''}"
             f"{draw.choice([''] * 12 + ['' if sharded else ', slices: 2'])}}}",
             f"schedule: {draw.choice(['auto', 'auto', 'gpipe' if a_rank == 1 and placement == 'loop' else 'auto'])}",
             f"costs: {{link: {{latency: {draw.choice([0, 10, 200])}us, bandwidth: {draw.choice(['20GB/s', '1GB/s'])}}}"
@@ -70,8 +71,8 @@ def spec(draw, kind):
         keys.append(shards(draw, ranks))
     elif kind == "data-parallel" or (draw.random() < 0.4 and placement != "bidirectional"):
         exchanges = kind in ("report", "data-parallel") and "recompute: auto" not in keys
-        chosen = ["policy: auto", "shard: optimizer"] if SOAK or exchanges else []
-        policy = draw.choice(["policy: wfbp", "policy: dear-queue", "policy: {name: ddp, bundle: 1MiB}"] + chosen)
+        left = ["policy: auto", "shard: optimizer"] if SOAK or exchanges else []
+        policy = draw.choice(["policy: wfbp", "policy: dear-queue", "policy: {name: ddp, bundle: 1MiB}"] + left)
         keys.append(f"data_parallel: {{degree: {draw.choice([2, 4])}, link: {{latency: {draw.choice([0, 50])}us, "
                     f"bandwidth: 10GB/s}}, {policy}}}")
     if draw.random() < 0.1 and not sharded:
