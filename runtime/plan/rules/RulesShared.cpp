@@ -227,8 +227,8 @@ private:
   std::vector<uint32_t> lines; // of each queue; kNone: of no matter
   uint32_t next = 0;
   std::array<std::array<int64_t, kLines>, kLines> known{}; // how many of the second the first knows complete
-  std::map<int32_t, std::map<uint32_t, int64_t>> made; // stage → line → its last pass there that adds to gradients
-  std::vector<Place> sums;                             // of each weight; kNone: not yet
+  std::map<int32_t, std::map<uint32_t, int64_t>> made;     // stage → line → its last pass there that adds to gradients
+  std::vector<Place> sums;                                 // of each weight; kNone: not yet
   std::vector<const Operation *> updates;
 };
 
