@@ -10,6 +10,8 @@ using namespace mlir;
 
 namespace pipec {
 
+using plan::Figure;
+
 static constexpr int64_t kMostLayers = 4096, kMostTensors = 1 << 16;
 
 LogicalResult checkPolicy(const spec::Spec &spec, MLIRContext &context) {
@@ -72,8 +74,9 @@ LogicalResult checkExchange(const spec::Spec &spec, MLIRContext &context) {
                                     << tensors;
   const auto isPositive = [](int64_t bytes) { return bytes > 0; };
   const bool any = spec.layers
-                       ? llvm::any_of(spec.layers->entries, [](const spec::Layer &each) { return each.gradients > 0; })
-                       : llvm::any_of(spec.gradients.values, isPositive);
+                       ? llvm::any_of(spec.layers->entries,
+                                      [](const spec::Layer &each) { return each.figures[Figure::Gradients] > 0; })
+                       : llvm::any_of(spec[Figure::Gradients].values, isPositive);
   if (!any)
     return error(given.mark) << "data_parallel: there is nothing to exchange: give "
                              << (spec.layers ? "layers[].gradients" : "tensors.gradients");

@@ -12,6 +12,7 @@ using namespace mlir;
 
 namespace pipec {
 
+using plan::Figure;
 using namespace pipe;
 
 namespace {
@@ -187,12 +188,13 @@ private:
         results.push_back(InputType::get(&context, *stage.input));
       else
         llvm::append_range(results, heldFor(stage));
-      forwards.push_back(builder.create<ForwardOp>(at(spec.forward.markOf(ofCopy(s))), results,
+      forwards.push_back(builder.create<ForwardOp>(at(spec[Figure::Forward].markOf(ofCopy(s))), results,
                                                    flowing ? ValueRange(flowing) : ValueRange(), i32(s), IntegerAttr(),
                                                    slot(&schedule::Block::forward, s), i64(stage.forward)));
       flowing = firstOf<BufferType>(forwards.back().getOutputs());
     }
-    const spec::PerStage &backwardMarks = spec.backward ? *spec.backward : *spec.backwardInput;
+    const spec::PerStage &backwardMarks =
+        spec.has(Figure::Backward) ? spec[Figure::Backward] : spec[Figure::BackwardInput];
     flowing = nullptr;
     for (size_t s = stages; s-- != 0;) {
       const schedule::Stage &stage = problem.stages[s];
@@ -225,8 +227,8 @@ private:
         SmallVector<Value, 2> contexts{held};
         if (Value more = firstOf<ContextType>(backward->getResults()))
           contexts.push_back(more);
-        builder.create<BackwardWeightOp>(at(spec.backwardWeight->markOf(ofCopy(s))), TypeRange(), contexts, i32(s),
-                                         IntegerAttr(), slot(&schedule::Block::backwardWeight, s),
+        builder.create<BackwardWeightOp>(at(spec[Figure::BackwardWeight].markOf(ofCopy(s))), TypeRange(), contexts,
+                                         i32(s), IntegerAttr(), slot(&schedule::Block::backwardWeight, s),
                                          i64(stage.backwardWeight));
       }
       flowing = firstOf<BufferType>(backward->getResults());

@@ -19,6 +19,7 @@ using namespace mlir;
 
 namespace pipec {
 
+using plan::Figure;
 using namespace pipe;
 
 Imported Import::run() {
@@ -89,8 +90,9 @@ static int64_t sizeOfSlice(int64_t whole, int32_t slices) { return (whole + slic
 
 schedule::Again Import::againOf(size_t stage) const {
   const int32_t slices = spec.slices.value;
-  return {sizeOfSlice(spec::recomputeInputOf(spec, int64_t(stage)), slices),
-          timeOfSlice(spec.recompute ? (*spec.recompute)[stage] : spec.forward[stage], slices)};
+  return {
+      sizeOfSlice(spec::recomputeInputOf(spec, int64_t(stage)), slices),
+      timeOfSlice(spec.has(Figure::Recompute) ? spec[Figure::Recompute][stage] : spec[Figure::Forward][stage], slices)};
 }
 
 /// What operations take on a rank that takes so many percent of its costs, rounded as the simulator does.
@@ -118,7 +120,8 @@ void Import::fillProblem(schedule::Problem &problem) {
   const auto isWhole = [](const schedule::Op &op) { return op.letter == schedule::Letter::BW; };
   const bool someWhole =
       order && llvm::any_of(order->words, [&](const schedule::Word &word) { return llvm::any_of(word, isWhole); });
-  problem.mixed = problem.backward == schedule::BackwardMode::Split && spec.backward && (mixes() || someWhole);
+  problem.mixed =
+      problem.backward == schedule::BackwardMode::Split && spec.has(Figure::Backward) && (mixes() || someWhole);
   fillFigures(problem);
 }
 
@@ -145,32 +148,33 @@ void Import::fillFigures(schedule::Problem &problem) {
   for (size_t i = 0; i != problem.rankOf.size(); ++i) {
     const size_t s = i % ofCopy;
     schedule::Stage &stage = problem.stages.emplace_back();
-    stage.forward = time(spec.forward[s]);
-    if (spec.backwardInput) {
-      stage.backwardInput = time((*spec.backwardInput)[s]);
-      stage.backwardWeight = time((*spec.backwardWeight)[s]);
+    stage.forward = time(spec[Figure::Forward][s]);
+    if (spec.has(Figure::BackwardInput)) {
+      stage.backwardInput = time(spec[Figure::BackwardInput][s]);
+      stage.backwardWeight = time(spec[Figure::BackwardWeight][s]);
     }
     const bool whole = problem.backward == schedule::BackwardMode::Fused || problem.mixed;
-    stage.backward = spec.backward && whole ? time((*spec.backward)[s]) : stage.backwardInput + stage.backwardWeight;
+    stage.backward = spec.has(Figure::Backward) && whole ? time(spec[Figure::Backward][s])
+                                                         : stage.backwardInput + stage.backwardWeight;
     if (spec.recomputed.has(int64_t(s))) {
       const schedule::Again again = againOf(s);
       schedule::recompute(stage, again.input, again.recompute);
     }
-    stage.optimizer = spec.optimizer[s];
-    if (spec.overlapped) // words without pairs too are bounded by what pairs would take
-      stage.overlapped = time((*spec.overlapped)[s]);
+    stage.optimizer = spec[Figure::Optimizer][s];
+    if (spec.has(Figure::Overlapped)) // words without pairs too are bounded by what pairs would take
+      stage.overlapped = time(spec[Figure::Overlapped][s]);
     if (spec.measured)
       slow(stage, spec.measured->percentOf(problem.rankOf[i]));
-    stage.boundary = s + 1 == ofCopy ? 0 : size(spec.boundary[s]);
-    if (spec.boundaryGradient && s + 1 != ofCopy)
-      stage.setGradientBack(size((*spec.boundaryGradient)[s]));
-    stage.activation = size(spec.activation[s]);
-    stage.context = size(spec.weightContext[s]);
-    stage.backwardContext = size(spec.backwardContext[s]);
-    stage.gradients = spec.gradients[s];
+    stage.boundary = s + 1 == ofCopy ? 0 : size(spec[Figure::Boundary][s]);
+    if (spec.has(Figure::BoundaryGradient) && s + 1 != ofCopy)
+      stage.setGradientBack(size(spec[Figure::BoundaryGradient][s]));
+    stage.activation = size(spec[Figure::Activation][s]);
+    stage.context = size(spec[Figure::WeightContext][s]);
+    stage.backwardContext = size(spec[Figure::BackwardContext][s]);
+    stage.gradients = spec[Figure::Gradients][s];
     // Over the limit is enough to know: schedule::check refuses it.
     schedule::Bytes &held = problem.staticBytes[size_t(problem.rankOf[i])];
-    held = std::min(held + spec.staticBytes[s], limits::kBytes + 1);
+    held = std::min(held + spec[Figure::Static][s], limits::kBytes + 1);
   }
   if (hasShards(spec))
     useFigures(spec, ranksOf(problem), problem);
@@ -242,7 +246,7 @@ LogicalResult Import::checkBlock() {
 }
 
 LogicalResult Import::checkPairs() {
-  if (!spec.overlapped)
+  if (!spec.has(Figure::Overlapped))
     return success();
   auto check = [&](int32_t forward, int32_t backward) -> LogicalResult {
     const schedule::Stage &stage = problem.stages[size_t(forward)];
@@ -250,7 +254,7 @@ LogicalResult Import::checkPairs() {
     if (!stage.overlapped || schedule::mayOverlap(problem, forward, backward))
       return success();
     const int32_t ofCopy = problem.stagesOfCopy();
-    return error(spec.overlapped->markOf(size_t(forward % ofCopy)))
+    return error(spec[Figure::Overlapped].markOf(size_t(forward % ofCopy)))
                << "costs.overlapped: the forward of stage " << forward % ofCopy << " (" << plan::timeText(stage.forward)
                << ") and the backward of stage " << backward % ofCopy << " (" << plan::timeText(other)
                << ") take between " << plan::timeText(std::max(stage.forward, other)) << ", the longer of the two, and "
@@ -283,20 +287,22 @@ LogicalResult Import::checkMixed() {
   const auto refuse = [&](const spec::Mark &mark, const std::string &what) -> LogicalResult {
     return error(mark) << "backward: mixed " << what, failure();
   };
-  if (!spec.backward || !spec.backwardInput)
+  if (!spec.has(Figure::Backward) || !spec.has(Figure::BackwardInput))
     return refuse(spec.backwardMode->mark,
                   "needs the cost of a whole backward beside those of its two parts, found no " +
                       std::string(spec.layers ? "layers[]." : "costs.") +
-                      (spec.backward ? "backward_input and backward_weight" : "backward"));
+                      (spec.has(Figure::Backward) ? "backward_input and backward_weight" : "backward"));
   for (size_t s = 0; s != size_t(spec.stages); ++s)
-    if (const auto whole = (*spec.backward)[s], parts = (*spec.backwardInput)[s] + (*spec.backwardWeight)[s];
+    if (const auto whole = spec[Figure::Backward][s],
+        parts = spec[Figure::BackwardInput][s] + spec[Figure::BackwardWeight][s];
         whole > parts)
-      return refuse(spec.backward->markOf(s), "expected a whole backward of stage " + std::to_string(s) +
-                                                  " to take at most the " + plan::timeText(parts) +
-                                                  " of its two parts, found " + plan::timeText(whole) +
-                                                  ": it would never pay");
-  if (spec.overlapped)
-    return refuse(spec.overlapped->mark, "has no overlapped pairs, found costs.overlapped: fused and split have them");
+      return refuse(spec[Figure::Backward].markOf(s), "expected a whole backward of stage " + std::to_string(s) +
+                                                          " to take at most the " + plan::timeText(parts) +
+                                                          " of its two parts, found " + plan::timeText(whole) +
+                                                          ": it would never pay");
+  if (spec.has(Figure::Overlapped))
+    return refuse(spec[Figure::Overlapped].mark,
+                  "has no overlapped pairs, found costs.overlapped: fused and split have them");
   if (spec.weights.value == spec::Weights::Fill)
     return refuse(spec.weights.mark, "runs W with its B, weights: fill runs it later: expected one of the two");
   if (order && !order->rows.empty())

@@ -14,6 +14,8 @@ using namespace mlir;
 
 namespace pipec {
 
+using plan::Figure;
+
 namespace {
 
 /// What each layer takes of its rank in a step, at least.
@@ -23,20 +25,21 @@ schedule::CutWork workOf(const spec::Spec &spec, const schedule::Problem &proble
   work.copies = problem.copies;
   const int64_t microbatches = spec.microbatches.value / problem.copies;
   for (const spec::Layer &each : spec.layers->entries) {
-    int64_t backward = problem.backward == schedule::BackwardMode::Split || !spec.backward
-                           ? each.backwardInput + each.backwardWeight
-                           : each.backward;
+    const plan::Figures &own = each.figures;
+    int64_t backward = problem.backward == schedule::BackwardMode::Split || !spec.has(Figure::Backward)
+                           ? own[Figure::BackwardInput] + own[Figure::BackwardWeight]
+                           : own[Figure::Backward];
     if (problem.mixed)
-      backward = std::min(backward, each.backward);
+      backward = std::min(backward, own[Figure::Backward]);
     // Of passes that run together the longer one counts.
-    const int64_t passes = spec.overlapped ? backward : each.forward + backward;
-    work.layers.insert(work.layers.end(), size_t(each.count), microbatches * passes + each.optimizer);
+    const int64_t passes = spec.has(Figure::Overlapped) ? backward : own[Figure::Forward] + backward;
+    work.layers.insert(work.layers.end(), size_t(each.count), microbatches * passes + own[Figure::Optimizer]);
   }
   // A slice's part of a time is rounded, by half a picosecond at most.
   if (problem.slices > 1)
     work.perStage = -2 * problem.slices * microbatches;
-  if (!spec.layers->optimizer.list)
-    work.perStage += spec.layers->optimizer[0];
+  if (const spec::PerStage &update = spec.layers->beside[Figure::Optimizer]; !update.list)
+    work.perStage += update[0];
   if (hasShards(spec))
     useShards(spec, problem, work);
   for (int32_t rank = 0; spec.measured && rank != problem.ranks; ++rank)

@@ -14,6 +14,8 @@ using namespace mlir;
 
 namespace pipec {
 
+using plan::Figure;
+
 LogicalResult Import::catalogueEntry() {
   entry = schedule::find(spec.schedule.name);
   if (!entry)
@@ -180,7 +182,7 @@ LogicalResult Import::orderFile() {
   // Where nobody says what a pair takes, its two run one after the other, as PyTorch's do unless told how to overlap.
   for (schedule::Word &word : order->words)
     for (schedule::Op &op : word)
-      op.overlapped &= spec.overlapped.has_value();
+      op.overlapped &= spec.has(Figure::Overlapped);
   return agreesWithOrder(*file);
 }
 
@@ -247,9 +249,10 @@ LogicalResult Import::agreesWithPlacement(const std::string &fixed) {
 
 LogicalResult Import::setBackward(schedule::BackwardMode mode) {
   problem.backward = mode;
-  if (mode == schedule::BackwardMode::Split && !spec.backwardInput && !mixes()) // checkMixed() says more
-    return error(spec.backward->mark) << "a split backward needs costs.backward_input and costs.backward_weight, found "
-                                         "costs.backward",
+  if (mode == schedule::BackwardMode::Split && !spec.has(Figure::BackwardInput) && !mixes()) // checkMixed() says more
+    return error(spec[Figure::Backward].mark)
+               << "a split backward needs costs.backward_input and costs.backward_weight, found "
+                  "costs.backward",
            failure();
   return success();
 }

@@ -62,19 +62,19 @@ Time boundOf(const Group &group, const Portions &portions, bool moved, Solver &s
     updates = plus(updates, timingOf(group, group.stages[at], even[at], Pass::Optimizer).whole());
   for (Stage &stage : without.stages)
     for (LayerRun &run : stage.runs) {
-      run.layer.own.optimizer = 0;
+      run.layer.own.set(Figure::Optimizer, 0);
       for (Split &split : run.layer.splits)
-        split.optimizer = 0;
+        split.set(Figure::Optimizer, 0);
     }
   return asTime(solver.inAnyMemory(ownedProgram(without, kept)).lower + updates);
 }
 
 void addWork(std::vector<int64_t> &key, const Work &work, BackwardMode backward) {
-  key.insert(key.end(), {work.forward, work.of(Pass::Recompute)});
+  key.insert(key.end(), {work[Figure::Forward], work.of(Pass::Recompute)});
   if (backward == BackwardMode::Fused)
     key.push_back(work.of(Pass::Backward));
   else
-    key.insert(key.end(), {work.backwardInput, work.backwardWeight});
+    key.insert(key.end(), {work[Figure::BackwardInput], work[Figure::BackwardWeight]});
 }
 
 } // namespace
@@ -109,9 +109,9 @@ Time Chooser::layerTime(const Group &group, const Layer &layer, bool recomputed)
   one.backward = group.backward;
   one.stages = {{.runs = {{layer, 1}}, .recomputed = recomputed}};
   Stage &stage = one.stages[0];
-  stage.runs[0].layer.own.optimizer = 0;
+  stage.runs[0].layer.own.set(Figure::Optimizer, 0);
   for (Split &split : stage.runs[0].layer.splits)
-    split.optimizer = 0;
+    split.set(Figure::Optimizer, 0);
   return at->second = choose(one, {}).time;
 }
 

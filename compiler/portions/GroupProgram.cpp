@@ -134,10 +134,10 @@ void addExchanges(const Group &group, const Stage &stage, int32_t firstSplit, Pr
   Maximum weights = gradients;
   for (const LayerRun &run : stage.runs) {
     for (size_t shard = 0; shard != optimizer.size(); ++shard)
-      optimizer[shard] += Wide(run.count) * ownOf(group.factors[shard], run.layer.own.optimizer);
+      optimizer[shard] += Wide(run.count) * ownOf(group.factors[shard], run.layer.own[Figure::Optimizer]);
     for (const Split &split : run.layer.splits) {
       for (size_t shard = 0; shard != optimizer.size(); ++shard)
-        optimizer[shard] += Wide(run.count) * termOf(group.factors[shard], split.optimizer,
+        optimizer[shard] += Wide(run.count) * termOf(group.factors[shard], split[Figure::Optimizer],
                                                      program.owned[size_t(firstSplit)][shard], split.units);
       if (split.sentGradients() > 0)
         gradients.terms.push_back({firstSplit, split.units, {{run.count, split.sentGradients(), Part::By::Kept}}});
@@ -199,16 +199,15 @@ void addBytes(Term &term, int64_t count, Bytes bytes, Part::By by) {
 
 /// Of so many layers in a stage.
 void addBytes(Term &term, const Stage &stage, int64_t count, const Work &work, bool moved) {
-  const int64_t flights = count * stage.inFlight, inputs = count * stage.inputsInFlight;
-  addBytes(term, flights, work.activation, Part::By::Kept);
-  addBytes(term, flights, work.weightContext, Part::By::Kept);
-  addBytes(term, flights, work.backwardContext, Part::By::Kept);
-  addBytes(term, inputs, work.recomputeInput, Part::By::Kept);
-  const Part::By either = moved ? Part::By::Either : Part::By::Owned;
-  addBytes(term, count, work.weights, either);
-  addBytes(term, count, work.gradients, either);
-  if (!moved) // where units move, owners do not change
-    addBytes(term, count, work.optimizerState, Part::By::Owned);
+  for (const plan::FigureRow &row : plan::kFigureTable) {
+    const Bytes bytes = work[row.figure];
+    if (row.held == plan::HeldUnits::Kept)
+      addBytes(term, count * stage.inFlightOf(row.figure), bytes, Part::By::Kept);
+    else if (row.held == plan::HeldUnits::Either)
+      addBytes(term, count, bytes, moved ? Part::By::Either : Part::By::Owned);
+    else if (row.held == plan::HeldUnits::Owned && !moved) // where units move, owners do not change
+      addBytes(term, count, bytes, Part::By::Owned);
+  }
 }
 
 } // namespace
@@ -235,7 +234,7 @@ Maximum memoryOf(const Group &group, const Program &program, Wide limit) {
           memory.terms.push_back(std::move(term));
         for (size_t shard = 0; moved && shard != memory.fixed.size(); ++shard)
           memory.fixed[shard] +=
-              Wide(run.count) * shareOf(each.optimizerState, program.owned[size_t(split)][shard], each.units);
+              Wide(run.count) * shareOf(each[Figure::OptimizerState], program.owned[size_t(split)][shard], each.units);
         ++split;
       }
     }

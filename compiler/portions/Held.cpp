@@ -10,18 +10,23 @@ namespace {
 using Wide = __int128;
 Bytes narrow(Wide bytes) { return Bytes(std::min<Wide>(bytes, INT64_MAX)); }
 
-/// Own sizes are those of one unit of one.
-void hold(Held &held, const Work &work, int64_t count, int64_t units, int64_t kept, int64_t either, int64_t owned) {
-  const auto add = [&](Bytes &to, Bytes bytes, int64_t part) {
-    to = narrow(Wide(to) + Wide(count) * shareOf(bytes, part, units));
-  };
-  add(held.activation, work.activation, kept);
-  add(held.weightContext, work.weightContext, kept);
-  add(held.backwardContext, work.backwardContext, kept);
-  add(held.recomputeInput, work.recomputeInput, kept);
-  add(held.staticBytes, work.weights, either);
-  add(held.staticBytes, work.gradients, either);
-  add(held.staticBytes, work.optimizerState, owned);
+/// Of the units of a split, how many a shard has by HeldUnits.
+struct Units {
+  int64_t of = 1, kept = 1, either = 1, owned = 1; // own sizes are those of one unit of one
+  int64_t by(plan::HeldUnits units) const {
+    return units == plan::HeldUnits::Kept ? kept : units == plan::HeldUnits::Either ? either : owned;
+  }
+};
+
+bool isOfMicrobatch(const plan::FigureRow &row) { return row.held == plan::HeldUnits::Kept; }
+
+void hold(Held &held, const Work &work, int64_t count, const Units &units) {
+  for (const plan::FigureRow &row : plan::kFigureTable) {
+    if (row.held == plan::HeldUnits::None)
+      continue;
+    const Figure to = isOfMicrobatch(row) ? row.figure : Figure::Static;
+    held.set(to, narrow(Wide(held[to]) + Wide(count) * shareOf(work[row.figure], units.by(row.held), units.of)));
+  }
 }
 
 } // namespace
@@ -31,12 +36,12 @@ std::vector<Held> heldOf(const Group &group, const Stage &stage, const StagePort
   for (size_t run = 0; run != stage.runs.size(); ++run) {
     const LayerRun &layers = stage.runs[run];
     for (size_t shard = 0; shard != all.size(); ++shard) {
-      hold(all[shard], layers.layer.own, layers.count, 1, 1, 1, 1);
+      hold(all[shard], layers.layer.own, layers.count, {});
       for (size_t at = 0; at != layers.layer.splits.size(); ++at) {
         const Split &split = layers.layer.splits[at];
         const Portion &portion = portions[run][at][shard];
-        hold(all[shard], split, layers.count, split.units, portion.kept, unitsOfEither(portion.owned, portion.worked),
-             unitsOf(portion.owned));
+        hold(all[shard], split, layers.count,
+             {split.units, portion.kept, unitsOfEither(portion.owned, portion.worked), unitsOf(portion.owned)});
       }
     }
   }
@@ -52,9 +57,11 @@ std::vector<Bytes> needsOf(const Group &group, const Portions &portions) {
     const std::vector<Held> held = heldOf(group, stage, portions[at]);
     for (size_t shard = 0; shard != held.size(); ++shard) {
       const Held &own = held[shard];
-      const Wide passes = Wide(stage.inFlight) * (Wide(own.activation) + own.weightContext + own.backwardContext) +
-                          Wide(stage.inputsInFlight) * own.recomputeInput;
-      needs[shard] = narrow(Wide(needs[shard]) + own.staticBytes + passes);
+      Wide need = Wide(needs[shard]) + own[Figure::Static];
+      for (const plan::FigureRow &row : plan::kFigureTable)
+        if (isOfMicrobatch(row))
+          need += Wide(stage.inFlightOf(row.figure)) * own[row.figure];
+      needs[shard] = narrow(need);
     }
   }
   return needs;

@@ -7,12 +7,8 @@
 
 namespace pipec::portions {
 
-/// Of one stage on one shard.
-struct Held {
-  Bytes activation = 0, weightContext = 0, backwardContext = 0, recomputeInput = 0; // of a microbatch
-  Bytes staticBytes = 0; // weights, gradients, optimizer state
-  bool operator==(const Held &) const = default;
-};
+/// The sizes of one stage on one shard: of a microbatch; and Static, the sum of weights, gradients and optimizer state.
+using Held = plan::Figures;
 
 /// By shard.
 std::vector<Held> heldOf(const Group &group, const Stage &stage, const StagePortions &portions);

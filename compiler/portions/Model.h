@@ -8,6 +8,7 @@
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"
+#include "runtime/plan/Figures.h"
 #include "runtime/plan/Limits.h"
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 
 namespace pipec::portions {
 
+using plan::Figure;
 using schedule::BackwardMode;
 using schedule::Bytes;
 using schedule::Link;
@@ -31,38 +33,25 @@ inline constexpr Time kMostTime = 4 * limits::kTime;    // what a sum of times s
 enum class Pass : uint8_t { Forward, BackwardInput, BackwardWeight, Backward, Recompute, Optimizer };
 inline constexpr size_t kPasses = 6;
 
-/// Times and sizes of one layer, or of all units of a split, on a shard of factor 1.
-struct Work {
-  Time forward = 0;
-  Time backwardInput = 0, backwardWeight = 0;
-  std::optional<Time> backward = std::nullopt;  // fused, or whole where backwards are split; absent: the two together
-  std::optional<Time> recompute = std::nullopt; // absent: the forward's
-  Time optimizer = 0;                           // once a step
-  Bytes activation = 0, weightContext = 0, backwardContext = 0;
-  Bytes recomputeInput = 0; // what a recomputed stage keeps instead
-  Bytes weights = 0, gradients = 0, optimizerState = 0;
+constexpr Figure figureOf(Pass pass) {
+  constexpr Figure kOf[] = {Figure::Forward,  Figure::BackwardInput, Figure::BackwardWeight,
+                            Figure::Backward, Figure::Recompute,     Figure::Optimizer};
+  return kOf[size_t(pass)];
+}
 
+/// Figures of one layer, or of all units of a split, on a shard of factor 1.
+struct Work : plan::Figures {
+  /// A backward that is not given takes what the two halves take together; a recompute that is not given takes what the
+  /// forward takes.
   Time of(Pass pass) const {
-    switch (pass) {
-    case Pass::Forward:
-      return forward;
-    case Pass::BackwardInput:
-      return backwardInput;
-    case Pass::BackwardWeight:
-      return backwardWeight;
-    case Pass::Backward:
-      return backward.value_or(backwardInput + backwardWeight);
-    case Pass::Recompute:
-      return recompute.value_or(forward);
-    case Pass::Optimizer:
-      break;
-    }
-    return optimizer;
+    const Figures &own = *this;
+    if (pass == Pass::Backward && !has(Figure::Backward))
+      return own[Figure::BackwardInput] + own[Figure::BackwardWeight];
+    return own[pass == Pass::Recompute && !has(Figure::Recompute) ? Figure::Forward : figureOf(pass)];
   }
   /// What goes to the owner of a unit that is worked elsewhere, and back, of all units.
-  Bytes sentGradients() const { return gradients; }
-  Bytes sentWeights() const { return weights == 0 ? gradients : weights; }
-  bool operator==(const Work &) const = default;
+  Bytes sentGradients() const { return (*this)[Figure::Gradients]; }
+  Bytes sentWeights() const { return (*this)[(*this)[Figure::Weights] == 0 ? Figure::Gradients : Figure::Weights]; }
 };
 
 /// A part of a layer made of equal units. Units are a matrix's columns with the rows of the next one, or heads: a
@@ -92,6 +81,7 @@ struct Stage {
   /// How often the rank holds the stage's activations and contexts at once, and its recompute inputs: what memory is
   /// checked with.
   int64_t inFlight = 0, inputsInFlight = 0;
+  int64_t inFlightOf(Figure size) const { return size == Figure::RecomputeInput ? inputsInFlight : inFlight; }
   bool operator==(const Stage &) const = default;
 };
 

@@ -20,6 +20,8 @@ using namespace mlir;
 
 namespace pipec {
 
+using plan::Figure;
+
 namespace {
 
 using Specs = std::vector<spec::Spec>;
@@ -42,12 +44,12 @@ struct Difference {
 const spec::Mark &markOf(const spec::Spec &spec, const plan::Operation &operation) {
   const auto stage = size_t(operation.stage % std::max(1, spec.stages));
   const spec::PerStage &values =
-      operation.kind == plan::Kind::Forward                                 ? spec.forward
-      : operation.kind == plan::Kind::BackwardWeight && spec.backwardWeight ? *spec.backwardWeight
-      : operation.kind == plan::Kind::BackwardInput && spec.backwardInput   ? *spec.backwardInput
-      : spec.backward                                                       ? *spec.backward
-      : spec.backwardInput                                                  ? *spec.backwardInput
-                                                                            : spec.forward;
+      operation.kind == plan::Kind::Forward                                              ? spec[Figure::Forward]
+      : operation.kind == plan::Kind::BackwardWeight && spec.has(Figure::BackwardWeight) ? spec[Figure::BackwardWeight]
+      : operation.kind == plan::Kind::BackwardInput && spec.has(Figure::BackwardInput)   ? spec[Figure::BackwardInput]
+      : spec.has(Figure::Backward)                                                       ? spec[Figure::Backward]
+      : spec.has(Figure::BackwardInput)                                                  ? spec[Figure::BackwardInput]
+                                                                                         : spec[Figure::Forward];
   return values.list ? values.markOf(stage) : values.mark;
 }
 
@@ -63,8 +65,9 @@ std::optional<Difference> differenceOfCosts(const spec::Spec &spec, const plan::
                           fmt::format("{} of stage {} takes {} by the spec and {} in the plan", plan::name(each.kind),
                                       each.stage, plan::timeText(each.cost), plan::timeText(other.cost))};
       if (each.kind == plan::Kind::Send && each.bytes != other.bytes)
-        return Difference{each.of == plan::Payload::Backward && spec.boundaryGradient ? spec.boundaryGradient->mark
-                                                                                      : spec.boundary.mark,
+        return Difference{each.of == plan::Payload::Backward && spec.has(Figure::BoundaryGradient)
+                              ? spec[Figure::BoundaryGradient].mark
+                              : spec[Figure::Boundary].mark,
                           fmt::format("stage {} sends {} by the spec and {} in the plan", each.stage,
                                       plan::bytesText(each.bytes), plan::bytesText(other.bytes))};
     }
@@ -256,7 +259,7 @@ Specs withSlack(const spec::Spec &spec, bool splits) {
 /// The schedule of a spec with W deferred, where it has a W of its own.
 std::optional<spec::Spec> withFill(const spec::Spec &spec) {
   const schedule::Entry *entry = schedule::find(spec.schedule.name);
-  if (!entry || !entry->allowsSplit || !spec.backwardInput || spec.weights.value == spec::Weights::Fill)
+  if (!entry || !entry->allowsSplit || !spec.has(Figure::BackwardInput) || spec.weights.value == spec::Weights::Fill)
     return std::nullopt;
   spec::Spec made = spec;
   made.backwardMode = {spec::Backward::Split, spec.schedule.mark};
@@ -269,7 +272,8 @@ std::optional<spec::Spec> withFill(const spec::Spec &spec) {
 std::optional<spec::Spec> withAuto(const spec::Spec &spec, const plan::Plan &running) {
   spec::Spec made = spec;
   made.schedule = {"auto", spec.schedule.mark, {}};
-  made.backwardMode = {spec.backwardInput ? spec::Backward::Split : spec::Backward::Fused, spec.schedule.mark};
+  made.backwardMode = {spec.has(Figure::BackwardInput) ? spec::Backward::Split : spec::Backward::Fused,
+                       spec.schedule.mark};
   made.weights.value = spec::Weights::Ordered;
   made.variantName = "auto";
   if (!made.placement && running.variants.front().copies == 1) {
@@ -295,7 +299,7 @@ Specs moreOf(const Specs &specs, const plan::Plan &running) {
     if (!known.insert(each.microbatches.value).second)
       continue;
     for (const bool splits : {false, true})
-      if (!splits || each.backwardInput)
+      if (!splits || each.has(Figure::BackwardInput))
         for (spec::Spec &slack : withSlack(each, splits))
           more.push_back(std::move(slack));
     add(withAuto(each, running));

@@ -7,6 +7,8 @@
 
 namespace pipec {
 
+using plan::Figure;
+
 namespace {
 
 schedule::CollectiveTimes timesOf(const spec::DataParallel &replicas) {
@@ -23,14 +25,16 @@ schedule::CollectiveTimes timesOf(const spec::DataParallel &replicas) {
 /// wholes: backwards may be whole, and take then what the spec says of one.
 schedule::ExchangedLayer exchangedOf(const spec::Layer &layer, bool wholes) {
   schedule::ExchangedLayer made;
-  made.forward = layer.forward;
-  made.backwardInput = layer.backwardInput;
-  made.backwardWeight = layer.backwardWeight;
-  made.backward = layer.backward > 0 && wholes ? layer.backward : layer.backwardInput + layer.backwardWeight;
-  made.update = layer.optimizer;
+  const plan::Figures &own = layer.figures;
+  made.forward = own[Figure::Forward];
+  made.backwardInput = own[Figure::BackwardInput];
+  made.backwardWeight = own[Figure::BackwardWeight];
+  made.backward = own[Figure::Backward] > 0 && wholes ? own[Figure::Backward]
+                                                      : own[Figure::BackwardInput] + own[Figure::BackwardWeight];
+  made.update = own[Figure::Optimizer];
   made.tensors = layer.tensors;
-  made.weights = layer.weights > 0 ? layer.weights : layer.gradients;
-  made.state = layer.optimizerState;
+  made.weights = own[own[Figure::Weights] > 0 ? Figure::Weights : Figure::Gradients];
+  made.state = own[Figure::OptimizerState];
   return made;
 }
 
@@ -93,9 +97,9 @@ schedule::Replicas replicasOf(const spec::Spec &spec, const schedule::Problem &p
                                 stage.backwardInput,
                                 stage.backwardWeight,
                                 stage.optimizer,
-                                {spec.gradients[s]},
-                                spec.gradients[s],
-                                spec.optimizerState[s]});
+                                {spec[Figure::Gradients][s]},
+                                spec[Figure::Gradients][s],
+                                spec[Figure::OptimizerState][s]});
     }
     takeOutShared(problem, made);
     return made;
@@ -138,23 +142,23 @@ spec::Spec ofOneReplica(spec::Spec spec) {
   if (degree > 1 && mayShard(spec)) {
     if (spec.layers) {
       for (spec::Layer &layer : spec.layers->entries)
-        if (layer.gradients > 0)
-          layer.optimizerState = share(layer.optimizerState);
+        if (layer.figures[Figure::Gradients] > 0)
+          layer.figures.set(Figure::OptimizerState, share(layer.figures[Figure::OptimizerState]));
       std::vector<spec::Diagnostic> none; // less memory than before is never wrong
       if (spec.stages > 0)
         spec::setStages(spec, spec.stages, none);
     } else {
-      const spec::PerStage always = spec.staticBytes;
-      spec::PerStage &least = spec.staticBytes;
-      for (const spec::PerStage *each : {&spec.optimizerState, &spec.gradients})
+      const spec::PerStage always = spec[Figure::Static];
+      spec::PerStage &least = spec.figures.set(Figure::Static);
+      for (const spec::PerStage *each : {&spec[Figure::OptimizerState], &spec[Figure::Gradients]})
         if (each->list && !least.list)
           least = {std::vector<int64_t>(each->values.size()),
                    std::vector<spec::Mark>(each->values.size(), always.markOf(0)), always.mark, true};
       for (size_t s = 0; s != least.values.size(); ++s) {
-        const int64_t state = spec.gradients[s] > 0 ? spec.optimizerState[s] : 0;
+        const int64_t state = spec[Figure::Gradients][s] > 0 ? spec[Figure::OptimizerState][s] : 0;
         least.values[s] = always[s] - state + share(state);
       }
-      spec.optimizerState = {};
+      spec.figures.reset(Figure::OptimizerState);
     }
   }
   spec.dataParallel.degree.value = 1;
@@ -184,9 +188,9 @@ schedule::LeastProblem leastOfReplica(schedule::Problem problem, const spec::Spe
   bool all = true; // layers are trained
   if (spec.layers)
     for (const spec::Layer &each : spec.layers->entries)
-      all &= each.gradients > 0;
+      all &= each.figures[Figure::Gradients] > 0;
   else
-    for (const int64_t bytes : spec.gradients.values)
+    for (const int64_t bytes : spec[Figure::Gradients].values)
       all &= bytes > 0;
   if (!all)
     problem.globalNorm.reset();

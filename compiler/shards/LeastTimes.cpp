@@ -31,14 +31,9 @@ bool hasRule(const portions::Balance &balance) {
 /// Nothing but the time of one pass.
 portions::Work bareOf(const portions::Work &work, Pass pass) {
   portions::Work bare;
-  const Time time = work.of(pass);
-  bare.recompute = pass == Pass::Recompute ? time : 0;
-  if (pass == Pass::Forward)
-    bare.forward = time;
-  else if (pass == Pass::BackwardInput)
-    bare.backwardInput = time;
-  else if (pass == Pass::Backward)
-    bare.backward = time;
+  bare.set(plan::Figure::Recompute, 0); // else the forward's
+  if (pass != Pass::BackwardWeight && pass != Pass::Optimizer)
+    bare.set(portions::figureOf(pass), work.of(pass));
   return bare;
 }
 
@@ -96,12 +91,9 @@ Time meanOf(const portions::Group &group, const portions::Stage &stage, Pass pas
 /// A split as if the units that may be left out, of all passes and layers alike, were not there.
 void leaveOut(portions::Split &split, int64_t left) {
   const int64_t kept = portions::leftOf(split.units, left);
-  const auto scale = [&](Time &time) { time = Time(__int128(time) * kept / split.units); };
-  for (Time *time : {&split.forward, &split.backwardInput, &split.backwardWeight})
-    scale(*time);
-  for (std::optional<Time> *time : {&split.backward, &split.recompute})
-    if (*time)
-      scale(**time);
+  for (const Pass pass : {Pass::Forward, Pass::BackwardInput, Pass::BackwardWeight, Pass::Backward, Pass::Recompute})
+    if (const plan::Figure time = portions::figureOf(pass); split.has(time))
+      split.set(time, Time(__int128(split[time]) * kept / split.units));
   split.units = kept;
 }
 

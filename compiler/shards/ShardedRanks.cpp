@@ -9,6 +9,7 @@
 
 namespace pipec {
 
+using plan::Figure;
 using portions::Pass;
 using schedule::Bytes;
 using schedule::Time;
@@ -82,14 +83,14 @@ ShardedRanks::Figures ShardedRanks::figuresOf(size_t stage) const {
   made.backward = timingOf(stage, Pass::Backward).whole();
   made.recompute = timingOf(stage, Pass::Recompute).whole();
   made.optimizer = timingOf(stage, Pass::Optimizer).whole();
-  if (!spec.recomputeInput)
+  if (!spec.has(Figure::RecomputeInput))
     made.recomputeInput = stage == 0 ? 0 : boundaryOf(spec, spec::recomputeInputOf(spec, int64_t(stage)));
   for (const portions::Held &held : portions::heldOf(all[places[stage].rank], stageAt(stage), portionsAt(stage))) {
-    made.activation = std::max(made.activation, held.activation);
-    made.context = std::max(made.context, held.weightContext);
-    made.backwardContext = std::max(made.backwardContext, held.backwardContext);
-    if (spec.recomputeInput)
-      made.recomputeInput = std::max(made.recomputeInput, held.recomputeInput);
+    made.activation = std::max(made.activation, held[Figure::Activation]);
+    made.context = std::max(made.context, held[Figure::WeightContext]);
+    made.backwardContext = std::max(made.backwardContext, held[Figure::BackwardContext]);
+    if (spec.has(Figure::RecomputeInput))
+      made.recomputeInput = std::max(made.recomputeInput, held[Figure::RecomputeInput]);
   }
   return made;
 }
@@ -100,7 +101,7 @@ static std::vector<Bytes> staticOf(const portions::Group &group, const portions:
   for (size_t s = 0; s != group.stages.size(); ++s) {
     const std::vector<portions::Held> own = portions::heldOf(group, group.stages[s], portions[s]);
     for (size_t shard = 0; shard != held.size(); ++shard)
-      held[shard] = std::min(held[shard] + own[shard].staticBytes, limits::kBytes + 1);
+      held[shard] = std::min(held[shard] + own[shard][Figure::Static], limits::kBytes + 1);
   }
   return held;
 }
@@ -138,9 +139,9 @@ void ShardedRanks::addPortions(size_t stage, ShardedStage &made) const {
 ShardedStage ShardedRanks::shardedStage(size_t stage) const {
   ShardedStage made;
   for (const portions::Held &held : portions::heldOf(all[places[stage].rank], stageAt(stage), portionsAt(stage))) {
-    made.activation.push_back(held.activation);
-    made.context.push_back(held.weightContext);
-    made.backwardContext.push_back(held.backwardContext);
+    made.activation.push_back(held[Figure::Activation]);
+    made.context.push_back(held[Figure::WeightContext]);
+    made.backwardContext.push_back(held[Figure::BackwardContext]);
   }
   for (const auto &[pass, kind] : kKinds) {
     const portions::Timing timing = timingOf(stage, pass);
@@ -192,7 +193,7 @@ void ShardedRanks::useFullestShards(schedule::Problem &problem) const {
     for (size_t s = 0; s != group.stages.size(); ++s) {
       held.push_back(portions::heldOf(group, group.stages[s], given[rank][s]));
       for (size_t shard = 0; shard != needs.size(); ++shard)
-        needs[shard] += __int128(held.back()[shard].activation) + held.back()[shard].weightContext;
+        needs[shard] += __int128(held.back()[shard][Figure::Activation]) + held.back()[shard][Figure::WeightContext];
     }
     const auto fullest = size_t(std::max_element(needs.begin(), needs.end()) - needs.begin());
     problem.staticBytes[rank] = always[fullest];
@@ -200,11 +201,11 @@ void ShardedRanks::useFullestShards(schedule::Problem &problem) const {
       if (places[stage].rank == rank) {
         const portions::Held &own = held[places[stage].index][fullest];
         schedule::Stage &to = problem.stages[stage];
-        to.activation = own.activation;
-        to.context = own.weightContext;
-        to.backwardContext = own.backwardContext;
-        if (to.input && spec.recomputeInput)
-          to.input = own.recomputeInput;
+        to.activation = own[Figure::Activation];
+        to.context = own[Figure::WeightContext];
+        to.backwardContext = own[Figure::BackwardContext];
+        if (to.input && spec.has(Figure::RecomputeInput))
+          to.input = own[Figure::RecomputeInput];
       }
   }
 }
@@ -213,8 +214,8 @@ void useTimes(const spec::Spec &spec, const ShardedRanks::Figures &figures, size
   schedule::Stage &stage = problem.stages[s];
   const bool whole = problem.backward == schedule::BackwardMode::Fused || problem.mixed;
   stage.forward = figures.forward;
-  stage.backwardInput = spec.backwardInput ? figures.backwardInput : 0;
-  stage.backwardWeight = spec.backwardInput ? figures.backwardWeight : 0;
+  stage.backwardInput = spec.has(Figure::BackwardInput) ? figures.backwardInput : 0;
+  stage.backwardWeight = spec.has(Figure::BackwardInput) ? figures.backwardWeight : 0;
   stage.backward = whole ? figures.backward : stage.backwardInput + stage.backwardWeight;
   stage.input.reset();
   stage.recompute = 0;

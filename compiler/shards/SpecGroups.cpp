@@ -11,30 +11,11 @@ namespace pipec {
 
 namespace {
 
-portions::Work workOf(const spec::LayerCosts &costs) {
-  portions::Work made;
-  made.forward = costs.forward;
-  made.backwardInput = costs.backwardInput;
-  made.backwardWeight = costs.backwardWeight;
-  if (costs.backward > 0)
-    made.backward = costs.backward;
-  made.recompute = costs.recompute;
-  made.optimizer = costs.optimizer;
-  made.activation = costs.activation;
-  made.weightContext = costs.weightContext;
-  made.backwardContext = costs.backwardContext;
-  made.recomputeInput = costs.recomputeInput;
-  made.weights = costs.weights;
-  made.gradients = costs.gradients;
-  made.optimizerState = costs.optimizerState;
-  return made;
-}
-
 portions::Layer layerOf(const spec::Layer &layer) {
-  portions::Layer made{workOf(layer.own), {}};
+  portions::Layer made{{layer.own}, {}};
   for (const spec::Split &split : layer.splits) {
     portions::Split &own = made.splits.emplace_back();
-    static_cast<portions::Work &>(own) = workOf(split);
+    static_cast<portions::Work &>(own) = {split.figures};
     own.units = split.units;
     own.sum = split.sum;
   }
@@ -90,14 +71,14 @@ std::vector<portions::Group> groupsOf(const spec::Spec &spec, const schedule::Pr
     if (stage.recomputed)
       stage.inFlight = 1;
     // What a stage updates beside its layers comes with one more, which has no splits.
-    if (const int64_t update = spec.layers->optimizer[s]; update > 0) {
+    if (const int64_t update = spec.layers->beside[plan::Figure::Optimizer][s]; update > 0) {
       portions::Layer rest;
-      rest.own.optimizer = update;
+      rest.own.set(plan::Figure::Optimizer, update);
       stage.runs.push_back({rest, 1});
     }
     group.stages.push_back(std::move(stage));
     for (portions::Bytes &held : group.staticBytes)
-      held = std::min(held + spec.layers->staticBytes[s], limits::kBytes + 1);
+      held = std::min(held + spec.layers->beside[plan::Figure::Static][s], limits::kBytes + 1);
   }
   return groups;
 }

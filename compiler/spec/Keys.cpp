@@ -5,6 +5,7 @@
 #include "runtime/plan/Limits.h"
 
 #include <algorithm>
+#include <deque>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <numeric>
@@ -14,8 +15,53 @@ namespace {
 
 using namespace limits;
 
-const std::vector<Key> &table() {
-  static const std::vector<Key> keys = {
+/// Whose figures a map of a spec gives.
+enum class Owner : uint8_t { Stage, Layer, Split };
+
+std::string_view helpOf(const plan::FigureRow &row, Owner owner) {
+  return owner == Owner::Stage ? row.ofStage : owner == Owner::Layer ? row.ofLayer : row.ofSplit;
+}
+
+/// The key of a figure in the map at `map`.
+Key keyOf(const plan::FigureRow &row, std::string_view map, Owner owner) {
+  static std::deque<std::string> texts; // of keys, which hold views
+  const auto text = [](std::string made) -> std::string_view { return texts.emplace_back(std::move(made)); };
+  const bool isTime = row.unit == plan::FigureUnit::Time, ofLayer = owner == Owner::Layer;
+  Key key{.path = text(fmt::format("{}.{}", map, row.key)), .type = isTime ? Type::Duration : Type::Size};
+  key.description = helpOf(row, owner);
+  key.fallback = ofLayer && !row.fallbackOfLayer.empty() ? row.fallbackOfLayer : row.fallback;
+  if (owner != Owner::Stage && row.figure == plan::Figure::RecomputeInput)
+    key.fallback = row.fallbackOfLayer;
+  key.perSample = row.bySample;
+  key.bySamples = ofLayer && row.byLocalBatch;
+  key.perTensor = key.mayBeEmpty = ofLayer && row.byTensor;
+  key.required = owner == Owner::Split && row.isNeeded;
+  if (ofLayer && row.isNeeded)
+    key.fallback = "none; with splits 0ms";
+  if (owner != Owner::Stage)
+    return key;
+  key.perStage = true;
+  key.figure = row.figure;
+  if (row.figure == plan::Figure::Static)
+    key.byLayer = "layers[].weights, gradients and optimizer_state";
+  else if (row.besideLayers)
+    key.byLayer = row.ofLayer.empty() ? "one value for all stages" : text(fmt::format("layers[].{}", row.key));
+  return key;
+}
+
+/// Inserts the keys of figures of a unit, `first` to `last`, behind the key at `path`. They stand in the map at `map`.
+void insertFigures(std::vector<Key> &keys, std::string_view path, std::string_view map, Owner owner,
+                   std::optional<plan::FigureUnit> unit = std::nullopt, plan::Figure first = plan::Figure::Forward,
+                   plan::Figure last = plan::Figure::Optimizer) {
+  auto at = std::find_if(keys.begin(), keys.end(), [&](const Key &key) { return key.path == path; });
+  for (const plan::FigureRow &row : plan::kFigureTable)
+    if (row.figure >= first && row.figure <= last && !helpOf(row, owner).empty() && row.unit == unit.value_or(row.unit))
+      at = keys.insert(at + 1, keyOf(row, map, owner));
+}
+
+/// All keys but those of figures.
+std::vector<Key> otherKeys() {
+  return {
       {.path = "pipec",
        .type = Type::Integer,
        .description = "Version of this format",
@@ -75,61 +121,6 @@ const std::vector<Key> &table() {
        .choices = {"auto"}},
 
       {.path = "costs", .description = "Times of one stage and one microbatch"},
-      {.path = "costs.forward",
-       .type = Type::Duration,
-       .description = "Forward",
-       .perStage = true,
-       .into = &Spec::forward,
-       .ofLayers = true,
-       .perSample = true},
-      {.path = "costs.backward_input",
-       .type = Type::Duration,
-       .description = "Backward for the input",
-       .perStage = true,
-       .intoOptional = &Spec::backwardInput,
-       .ofLayers = true,
-       .perSample = true},
-      {.path = "costs.backward_weight",
-       .type = Type::Duration,
-       .description = "Backward for the weights",
-       .perStage = true,
-       .intoOptional = &Spec::backwardWeight,
-       .ofLayers = true,
-       .perSample = true},
-      {.path = "costs.backward",
-       .type = Type::Duration,
-       .description = "Fused backward, in place of backward_input and backward_weight or beside them",
-       .perStage = true,
-       .intoOptional = &Spec::backward,
-       .ofLayers = true,
-       .perSample = true},
-      {.path = "costs.recompute",
-       .type = Type::Duration,
-       .description = "The forward again, where a stage is recomputed",
-       .fallback = "forward",
-       .perStage = true,
-       .intoOptional = &Spec::recompute,
-       .ofLayers = true,
-       .perSample = true},
-      {.path = "costs.overlapped",
-       .type = Type::Duration,
-       .description =
-           "The forward together with a whole backward on its rank, where the schedule runs the two at once "
-           "(dualpipe, dualpipe-v, auto, OVERLAP_F_B in an order file): no less than the longer of the two, no more "
-           "than one after the other",
-       .fallback = "one after the other",
-       .perStage = true,
-       .intoOptional = &Spec::overlapped,
-       .byLayer = "one value for all stages",
-       .perSample = true},
-      {.path = "costs.optimizer",
-       .type = Type::Duration,
-       .description = "Optimizer, once a stage and step; with layers, what a stage takes beside its layers",
-       .fallback = "0ms",
-       .perStage = true,
-       .into = &Spec::optimizer,
-       .ofLayers = true,
-       .byLayer = "layers[].optimizer"},
       {.path = "costs.optimizer.time",
        .type = Type::Duration,
        .description = "Optimizer, once a stage and step",
@@ -177,85 +168,11 @@ const std::vector<Key> &table() {
        .choices = {"ring", "tree"}},
 
       {.path = "tensors", .description = "Sizes of one stage and one microbatch"},
-      {.path = "tensors.boundary",
-       .type = Type::Size,
-       .description = "What a stage sends on",
-       .fallback = "0B",
-       .perStage = true,
-       .into = &Spec::boundary,
-       .ofLayers = true,
-       .byLayer = "layers[].boundary",
-       .perSample = true},
-      {.path = "tensors.boundary_gradient",
-       .type = Type::Size,
-       .description = "The gradient that comes back of what a stage sends on: of those tensors that need one",
-       .fallback = "boundary",
-       .perStage = true,
-       .intoOptional = &Spec::boundaryGradient,
-       .ofLayers = true,
-       .byLayer = "layers[].boundary_gradient",
-       .perSample = true},
-      {.path = "tensors.activation",
-       .type = Type::Size,
-       .description = "Net bytes freed when B ends",
-       .fallback = "0B",
-       .perStage = true,
-       .into = &Spec::activation,
-       .ofLayers = true,
-       .perSample = true},
-      {.path = "tensors.weight_context",
-       .type = Type::Size,
-       .description = "Bytes kept until W ends; with a fused backward until that ends",
-       .fallback = "0B",
-       .perStage = true,
-       .into = &Spec::weightContext,
-       .ofLayers = true,
-       .perSample = true},
-      {.path = "tensors.backward_context",
-       .type = Type::Size,
-       .description = "Bytes that a split backward for the input makes, kept until W ends; a whole backward makes none",
-       .fallback = "0B",
-       .perStage = true,
-       .into = &Spec::backwardContext,
-       .ofLayers = true,
-       .perSample = true},
-      {.path = "tensors.recompute_input",
-       .type = Type::Size,
-       .description = "Where a stage is recomputed, bytes kept from the forward until it runs again, in place of "
-                      "activation and weight_context, of which they are a part then",
-       .fallback = "the boundary that it receives; of stage 0, 0B",
-       .perStage = true,
-       .intoOptional = &Spec::recomputeInput,
-       .ofLayers = true,
-       .perSample = true},
       {.path = "tensors.workspace",
        .type = Type::Size,
        .description = "Scratch of the largest operation, once a rank",
        .fallback = "0B",
        .perSample = true},
-      {.path = "tensors.gradients",
-       .type = Type::Size,
-       .description = "What data parallelism reduces, and the copies of a bidirectional placement; part of static",
-       .fallback = "0B",
-       .perStage = true,
-       .into = &Spec::gradients,
-       .ofLayers = true},
-      {.path = "tensors.optimizer_state",
-       .type = Type::Size,
-       .description = "What of it replicas may share out among them; part of static",
-       .fallback = "0B",
-       .perStage = true,
-       .into = &Spec::optimizerState,
-       .ofLayers = true},
-      {.path = "tensors.static",
-       .type = Type::Size,
-       .description = "Weights, gradients, optimizer state: always there; with layers, what a stage holds beside the "
-                      "weights, gradients and optimizer state of its layers",
-       .fallback = "0B",
-       .perStage = true,
-       .into = &Spec::staticBytes,
-       .ofLayers = true,
-       .byLayer = "layers[].weights, gradients and optimizer_state"},
 
       {.path = "layers",
        .type = Type::Maps,
@@ -269,81 +186,6 @@ const std::vector<Key> &table() {
        .fallback = "1",
        .least = 1,
        .most = kLayers},
-      {.path = "layers[].forward",
-       .type = Type::Duration,
-       .description = "Forward; where there are splits, as all that follows, what every shard does and has beside them",
-       .fallback = "none; with splits 0ms",
-       .perSample = true,
-       .bySamples = true},
-      {.path = "layers[].backward_input",
-       .type = Type::Duration,
-       .description = "Backward for the input",
-       .perSample = true},
-      {.path = "layers[].backward_weight",
-       .type = Type::Duration,
-       .description = "Backward for the weights",
-       .perSample = true},
-      {.path = "layers[].backward",
-       .type = Type::Duration,
-       .description = "Fused backward, in place of backward_input and backward_weight or beside them",
-       .perSample = true,
-       .bySamples = true},
-      {.path = "layers[].recompute",
-       .type = Type::Duration,
-       .description = "The forward again, where its stage is recomputed",
-       .fallback = "forward",
-       .perSample = true},
-      {.path = "layers[].boundary",
-       .type = Type::Size,
-       .description = "What a stage that ends with this layer sends on",
-       .fallback = "tensors.boundary",
-       .perSample = true},
-      {.path = "layers[].boundary_gradient",
-       .type = Type::Size,
-       .description = "The gradient that comes back to a stage that ends with this layer",
-       .fallback = "tensors.boundary_gradient, or where that is not given the boundary",
-       .perSample = true},
-      {.path = "layers[].activation",
-       .type = Type::Size,
-       .description = "Net bytes freed when B ends",
-       .fallback = "0B",
-       .perSample = true},
-      {.path = "layers[].weight_context",
-       .type = Type::Size,
-       .description = "Bytes kept until W ends; with a fused backward until that ends",
-       .fallback = "0B",
-       .perSample = true},
-      {.path = "layers[].backward_context",
-       .type = Type::Size,
-       .description = "Bytes that a split backward for the input makes, kept until W ends; a whole backward makes none",
-       .fallback = "0B",
-       .perSample = true},
-      {.path = "layers[].recompute_input",
-       .type = Type::Size,
-       .description =
-           "Its part of what a stage that is recomputed keeps; where no layer gives any, the stage keeps the "
-           "boundary that it receives",
-       .fallback = "0B",
-       .perSample = true},
-      {.path = "layers[].weights",
-       .type = Type::Size,
-       .description = "Weights; added to the stage's static bytes",
-       .fallback = "0B"},
-      {.path = "layers[].gradients",
-       .type = Type::Size,
-       .description = "What data parallelism reduces, in all or by tensor, in the order of the forward; added to the "
-                      "stage's static bytes",
-       .fallback = "0B",
-       .perTensor = true,
-       .mayBeEmpty = true},
-      {.path = "layers[].optimizer_state",
-       .type = Type::Size,
-       .description = "What the optimizer keeps; added to the stage's static bytes",
-       .fallback = "0B"},
-      {.path = "layers[].optimizer",
-       .type = Type::Duration,
-       .description = "The layer's part of its stage's optimizer, once a step",
-       .fallback = "0ms"},
 
       {.path = "layers[].splits",
        .type = Type::Maps,
@@ -360,64 +202,6 @@ const std::vector<Key> &table() {
        .required = true,
        .least = 1,
        .most = kUnits},
-      {.path = "layers[].splits[].forward",
-       .type = Type::Duration,
-       .description = "Forward, of all units",
-       .perSample = true,
-       .required = true},
-      {.path = "layers[].splits[].backward_input",
-       .type = Type::Duration,
-       .description = "Backward for the input, of all units",
-       .perSample = true},
-      {.path = "layers[].splits[].backward_weight",
-       .type = Type::Duration,
-       .description = "Backward for the weights, of all units",
-       .perSample = true},
-      {.path = "layers[].splits[].backward",
-       .type = Type::Duration,
-       .description = "Fused backward, of all units",
-       .perSample = true},
-      {.path = "layers[].splits[].recompute",
-       .type = Type::Duration,
-       .description = "The forward again, where its stage is recomputed",
-       .fallback = "forward",
-       .perSample = true},
-      {.path = "layers[].splits[].activation",
-       .type = Type::Size,
-       .description = "Net bytes freed when B ends",
-       .fallback = "0B",
-       .perSample = true},
-      {.path = "layers[].splits[].weight_context",
-       .type = Type::Size,
-       .description = "Bytes kept until W ends; with a fused backward until that ends",
-       .fallback = "0B",
-       .perSample = true},
-      {.path = "layers[].splits[].backward_context",
-       .type = Type::Size,
-       .description = "Bytes that a split backward for the input makes, kept until W ends",
-       .fallback = "0B",
-       .perSample = true},
-      {.path = "layers[].splits[].recompute_input",
-       .type = Type::Size,
-       .description = "Its part of what a stage that is recomputed keeps",
-       .fallback = "0B",
-       .perSample = true},
-      {.path = "layers[].splits[].weights",
-       .type = Type::Size,
-       .description = "Weights of all units; where a unit is owned or worked",
-       .fallback = "0B"},
-      {.path = "layers[].splits[].gradients",
-       .type = Type::Size,
-       .description = "Gradients of all units; where a unit is owned or worked",
-       .fallback = "0B"},
-      {.path = "layers[].splits[].optimizer_state",
-       .type = Type::Size,
-       .description = "What the optimizer keeps; where a unit is owned",
-       .fallback = "0B"},
-      {.path = "layers[].splits[].optimizer",
-       .type = Type::Duration,
-       .description = "Its part of its stage's optimizer, once a step; where a unit is owned",
-       .fallback = "0ms"},
       {.path = "layers[].splits[].sum",
        .type = Type::Size,
        .description = "What the shards add up when it ends, forward and backward",
@@ -827,6 +611,19 @@ const std::vector<Key> &table() {
            "the schedule with a list of its values, one a variant"},
       {.path = "provider", .type = Type::Free, .description = "Handed to the stage library as it stands"},
   };
+}
+
+const std::vector<Key> &table() {
+  static const std::vector<Key> keys = [] {
+    using plan::Figure, plan::FigureUnit;
+    std::vector<Key> all = otherKeys();
+    insertFigures(all, "costs", "costs", Owner::Stage, FigureUnit::Time);
+    insertFigures(all, "tensors.workspace", "tensors", Owner::Stage, FigureUnit::Bytes, Figure::Gradients);
+    insertFigures(all, "tensors", "tensors", Owner::Stage, FigureUnit::Bytes, Figure::Forward, Figure::RecomputeInput);
+    insertFigures(all, "layers[].count", "layers[]", Owner::Layer);
+    insertFigures(all, "layers[].splits[].units", "layers[].splits[]", Owner::Split);
+    return all;
+  }();
   return keys;
 }
 

@@ -42,12 +42,10 @@ inline constexpr size_t kParameterBytes = 64; // of an item of a list
 struct Key {
   std::string_view path; // "costs.link.latency"; "[]" stands for the maps of a list
   Type type = Type::Map;
-  std::string_view description = {}; // one sentence, no full stop
-  std::string_view fallback = {};    // what holds if it is absent, for people
-  bool perStage = false;             // one value for all stages, or a list of one for each
-  PerStage Spec::*into = nullptr;    // where such values go; or, where absent is not a default:
-  std::optional<PerStage> Spec::*intoOptional = nullptr;
-  bool ofLayers = false;         // with `layers` they are sums over those
+  std::string_view description = {};                 // one sentence, no full stop
+  std::string_view fallback = {};                    // what holds if it is absent, for people
+  bool perStage = false;                             // one value for all stages, or a list of one for each
+  std::optional<plan::Figure> figure = std::nullopt; // of each stage, where the key gives one
   std::string_view byLayer = {}; // with `layers`, the key of a layer that says it so that it moves with the layer
   bool perRank = false;          // the same of ranks
   bool perTensor = false;        // one value, or a list of one for each tensor

@@ -13,21 +13,18 @@
 namespace pipec::spec {
 namespace {
 
-/// What a map says of the stages goes where its keys say: what `layers` would add up to, or the rest.
-void readStages(const Lookup &lookup, std::string_view map, bool ofLayers, Spec &spec) {
+/// Reads the figures of stages that a map gives; with `layers` those that may stand beside them.
+void readStages(const Lookup &lookup, std::string_view map, Spec &spec) {
+  const bool layers = lookup.given("layers");
   for (const Key *key : keysOf(map)) {
-    if (!key->perStage || key->ofLayers != ofLayers)
+    if (!key->figure || (layers && !plan::rowOf(*key->figure).besideLayers))
       continue;
     std::string path(key->path);
     if (lookup.given(path + ".time")) // of costs.optimizer
       path += ".time";
     PerStage values;
-    if (!lookup.perStage(path, spec, key->type == Type::Duration ? limits::kTime : limits::kBytes, values))
-      continue;
-    if (key->into)
-      spec.*key->into = std::move(values);
-    else
-      spec.*key->intoOptional = std::move(values);
+    if (lookup.perStage(path, spec, plan::mostOf(plan::rowOf(*key->figure)), values))
+      spec.figures.set(*key->figure) = std::move(values);
   }
 }
 
@@ -39,16 +36,12 @@ void readCosts(const Lookup &lookup, Spec &spec) {
   if (!lookup.get("costs"))
     return;
   lookup.single("costs.optimizer.global_norm", spec.globalNorm);
-  readStages(lookup, "costs", false, spec);
-  if (layers) { // what else stands in costs, the layers contradict
-    lookup.perStage(lookup.given("costs.optimizer.time") ? "costs.optimizer.time" : "costs.optimizer", spec,
-                    limits::kTime, spec.optimizer);
+  readStages(lookup, "costs", spec);
+  if (layers) // what else stands in costs, the layers contradict
     return;
-  }
   if (!lookup.given("costs.forward"))
     lookup.errors.add(spec.costs, "costs.forward is missing");
   backwardForm(lookup, "costs");
-  readStages(lookup, "costs", true, spec);
 }
 
 void readLinks(const Lookup &lookup, Spec &spec) {
@@ -87,8 +80,7 @@ void readLinks(const Lookup &lookup, Spec &spec) {
 }
 
 void readTensors(const Lookup &lookup, Spec &spec) {
-  for (const bool ofLayers : {false, true})
-    readStages(lookup, "tensors", ofLayers, spec);
+  readStages(lookup, "tensors", spec);
   if (lookup.get("tensors.workspace"))
     spec.workspace = {lookup.ofMicrobatch("tensors.workspace", spec, limits::kBytes),
                       lookup.markOf("tensors.workspace")};
@@ -203,9 +195,9 @@ void resolve(const Values &values, Mark root, Spec &spec, Errors &errors) {
   if (spec.isBurst())
     resolveBurst(lookup, spec);
   // `auto` is split unless it is told otherwise, and what is whole in a schedule that it tries costs what B and W do.
-  if (spec.schedule.name == "auto" && spec.backwardInput &&
+  if (spec.schedule.name == "auto" && spec.has(Figure::BackwardInput) &&
       (!spec.backwardMode || spec.backwardMode->value == Backward::Split))
-    spec.backward.reset();
+    spec.figures.reset(Figure::Backward);
   resolveJobs(lookup, spec);
   resolveShared(lookup, spec);
   if (lookup.get("provider"))

@@ -10,16 +10,16 @@
 namespace pipec::spec {
 namespace {
 
-/// Costs and sizes that layers add up to must not be given for stages too; a boundary, and its gradient, may, as the
-/// layers' default.
+/// Figures that follow from layers must not be given for stages too, but for those that stand beside the layers'.
 void refuseStages(const Lookup &lookup) {
-  for (const Key *key : keysOf("layers[]"))
-    for (std::string_view map : {"costs", "tensors"})
-      if (std::string path = fmt::format("{}.{}", map, key->name()); key->name() != "boundary" &&
-                                                                     key->name() != "boundary_gradient" &&
-                                                                     key->name() != "optimizer" && lookup.given(path))
-        lookup.errors.add(lookup.markOf(path), fmt::format("{}: give either this, or layers", path),
-                          lookup.markOf("layers"), "layers is given here");
+  for (const Key &key : keys()) {
+    if (!key.figure)
+      continue;
+    const plan::FigureRow &row = plan::rowOf(*key.figure);
+    if (!row.besideLayers && lookup.given(key.path))
+      lookup.errors.add(lookup.markOf(key.path), fmt::format("{}: give either this, or layers", key.path),
+                        lookup.markOf("layers"), "layers is given here");
+  }
 }
 
 const char *formName(BackwardForm form) {
@@ -28,35 +28,15 @@ const char *formName(BackwardForm form) {
                                        : "backward, backward_input and backward_weight";
 }
 
-/// Costs and sizes of a layer or a split, but for its gradients.
-LayerCosts readCosts(const Lookup &lookup, const std::string &path, const Spec &spec) {
-  auto time = [&](const char *name) { return lookup.ofMicrobatch(path + name, spec, limits::kTime); };
-  auto size = [&](const char *name) { return lookup.ofMicrobatch(path + name, spec, limits::kBytes); };
-  LayerCosts costs;
-  costs.forward = time(".forward");
-  costs.backwardInput = time(".backward_input");
-  costs.backwardWeight = time(".backward_weight");
-  costs.backward = time(".backward");
-  costs.recompute = lookup.get(path + ".recompute") ? time(".recompute") : costs.forward;
-  costs.recomputeInput = size(".recompute_input");
-  costs.activation = size(".activation");
-  costs.weightContext = size(".weight_context");
-  costs.backwardContext = size(".backward_context");
-  costs.weights = size(".weights");
-  costs.optimizerState = size(".optimizer_state");
-  costs.optimizer = time(".optimizer");
-  return costs;
-}
-
-/// Adds a split's costs to its layer's; what is over a limit setStages refuses.
-void add(LayerCosts &layer, const LayerCosts &split) {
-  for (int64_t LayerCosts::*time : {&LayerCosts::forward, &LayerCosts::backwardInput, &LayerCosts::backwardWeight,
-                                    &LayerCosts::backward, &LayerCosts::recompute, &LayerCosts::optimizer})
-    layer.*time = std::min(layer.*time + split.*time, limits::kTime + 1);
-  for (int64_t LayerCosts::*size :
-       {&LayerCosts::recomputeInput, &LayerCosts::activation, &LayerCosts::weightContext, &LayerCosts::backwardContext,
-        &LayerCosts::weights, &LayerCosts::gradients, &LayerCosts::optimizerState})
-    layer.*size = std::min(layer.*size + split.*size, limits::kBytes + 1);
+/// The figures of a layer or a split, but for its gradients, which may be a list.
+plan::Figures readFigures(const Lookup &lookup, const std::string &path, const Spec &spec) {
+  plan::Figures figures;
+  for (const plan::FigureRow &row : plan::kFigureTable)
+    if (const std::string key = fmt::format("{}.{}", path, row.key); row.figure != Figure::Gradients && lookup.get(key))
+      figures.set(row.figure, lookup.ofMicrobatch(key, spec, plan::mostOf(row)));
+  if (!figures.has(Figure::Recompute))
+    figures.set(Figure::Recompute, figures[Figure::Forward]);
+  return figures;
 }
 
 void readSplits(const Lookup &lookup, const std::string &path, const Spec &spec, Layer &layer) {
@@ -65,14 +45,14 @@ void readSplits(const Lookup &lookup, const std::string &path, const Spec &spec,
     if (!lookup.get(own))
       continue;
     Split split;
-    static_cast<LayerCosts &>(split) = readCosts(lookup, own, spec);
+    split.figures = readFigures(lookup, own, spec);
     split.mark = lookup.markOf(own);
     Marked<int64_t> units{1, {}};
     lookup.single(own + ".units", units);
     split.units = units.value;
     if (const Value *gradients = lookup.get(own + ".gradients")) {
-      split.gradients = gradients->numbers[0].fixed;
-      layer.tensors.push_back(split.gradients);
+      layer.tensors.push_back(gradients->numbers[0].fixed);
+      split.figures.set(Figure::Gradients, layer.tensors.back());
     }
     split.sum = lookup.ofMicrobatch(own + ".sum", spec, limits::kBytes);
     Marked<std::string> name;
@@ -84,7 +64,7 @@ void readSplits(const Lookup &lookup, const std::string &path, const Spec &spec,
             name.mark,
             fmt::format("{}.name: expected each name once in a layer, found {} again", own, quoted(split.name)),
             other.mark, "first given here");
-    add(layer, split);
+    layer.figures += split.figures;
     layer.splits.push_back(std::move(split));
   }
   if (const Value *list = lookup.get(path + ".splits"); list && list->node->items.empty())
@@ -101,22 +81,21 @@ LayerBySamples readBySamples(const Lookup &lookup, const std::string &path) {
 /// One layer of the entry. Its form of backward must be that of the entries before it.
 Layer readLayer(const Lookup &lookup, const std::string &path, const Spec &spec) {
   Layer layer;
-  static_cast<LayerCosts &>(layer) = readCosts(lookup, path, spec);
+  layer.figures = readFigures(lookup, path, spec);
   layer.mark = lookup.markOf(path);
   Marked<int64_t> count{1, {}};
   lookup.single(path + ".count", count);
   layer.count = count.value;
-  if (lookup.get(path + ".boundary"))
-    layer.boundary = lookup.ofMicrobatch(path + ".boundary", spec, limits::kBytes);
-  if (lookup.get(path + ".boundary_gradient"))
-    layer.boundaryGradient = lookup.ofMicrobatch(path + ".boundary_gradient", spec, limits::kBytes);
-  if (const Value *gradients = lookup.get(path + ".gradients"))
+  if (const Value *gradients = lookup.get(path + ".gradients")) {
+    int64_t sum = 0;
     for (const Number &tensor : gradients->numbers) {
       layer.tensors.push_back(tensor.fixed);
-      layer.gradients = std::min(layer.gradients + tensor.fixed, limits::kBytes + 1); // which setStages refuses
+      sum = std::min(sum + tensor.fixed, limits::kBytes + 1); // which setStages refuses
     }
+    layer.figures.set(Figure::Gradients, sum);
+  }
   layer.bySamples = readBySamples(lookup, path);
-  layer.own = layer;
+  layer.own = layer.figures;
   readSplits(lookup, path, spec, layer);
   if (layer.splits.empty() && !lookup.given(path + ".forward"))
     lookup.errors.add(layer.mark, fmt::format("{}.forward is missing", path));
@@ -177,10 +156,7 @@ void resolveLayers(const Lookup &lookup, Spec &spec) {
       refuseLists(lookup, spec.schedule.mark, "schedule burst, which makes its own stages, is given here");
     Layers &layers = spec.layers.emplace();
     layers.mark = lookup.markOf("layers");
-    layers.boundary = spec.boundary;
-    layers.boundaryGradient = spec.boundaryGradient;
-    layers.staticBytes = spec.staticBytes;
-    layers.optimizer = spec.optimizer;
+    layers.beside = spec.figures;
     BackwardForm form = BackwardForm::None;
     for (size_t i = 0; lookup.given(fmt::format("layers[{}]", i)) && !lookup.errors.full(); ++i) {
       std::string path = fmt::format("layers[{}]", i);
@@ -199,23 +175,24 @@ void resolveLayers(const Lookup &lookup, Spec &spec) {
     if (layers.count() > limits::kModelLayers)
       lookup.errors.add(layers.mark, fmt::format("layers: expected at most {} in all, found {}", limits::kModelLayers,
                                                  layers.count()));
+    // Which figures the stages have is known before there are stages.
+    const auto isGiven = [&](Figure figure) {
+      return layers.beside.has(figure) || std::any_of(layers.entries.begin(), layers.entries.end(),
+                                                      [figure](const Layer &each) { return each.figures.has(figure); });
+    };
     PerStage ofLayers;
     ofLayers.mark = layers.mark;
-    spec.recompute = ofLayers;
-    if (layers.boundaryGradient || std::any_of(layers.entries.begin(), layers.entries.end(),
-                                               [](const Layer &each) { return each.boundaryGradient.has_value(); }))
-      spec.boundaryGradient = ofLayers;
-    for (size_t i = 0; i < layers.entries.size(); ++i)
-      if (lookup.given(fmt::format("layers[{}].recompute_input", i)) ||
-          std::any_of(layers.entries[i].splits.begin(), layers.entries[i].splits.end(),
-                      [](const Split &each) { return each.recomputeInput > 0; }))
-        spec.recomputeInput = ofLayers;
-    spec.forward = spec.activation = spec.weightContext = spec.backwardContext = spec.gradients = spec.optimizerState =
-        ofLayers;
-    if (form == BackwardForm::Fused || form == BackwardForm::Both)
-      spec.backward = ofLayers;
-    if (form != BackwardForm::Fused)
-      spec.backwardInput = spec.backwardWeight = ofLayers;
+    for (const plan::FigureRow &row : plan::kFigureTable) {
+      bool has = row.fromLayers == plan::FromLayers::Sum && !row.besideLayers;
+      if (row.figure == Figure::Backward)
+        has = form == BackwardForm::Fused || form == BackwardForm::Both;
+      else if (row.figure == Figure::BackwardInput || row.figure == Figure::BackwardWeight)
+        has = form != BackwardForm::Fused;
+      else if (row.figure == Figure::BoundaryGradient || row.figure == Figure::RecomputeInput)
+        has = isGiven(row.figure);
+      if (has)
+        spec.figures.set(row.figure) = ofLayers;
+    }
   }
   readCut(lookup, spec);
 }

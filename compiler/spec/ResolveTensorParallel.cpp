@@ -94,8 +94,8 @@ void refuse(const Lookup &lookup, const Spec &spec) {
                                   [](const Layer &each) { return each.splits.empty(); }))
     lookup.errors.add(given.shards.mark, "tensor_parallel.shards: expected layers with splits, which shards share, "
                                          "found none: give layers[].splits");
-  if (spec.overlapped)
-    error(spec.overlapped->mark, "costs.overlapped: overlapped pairs with shards are not supported yet");
+  if (spec.has(Figure::Overlapped))
+    error(spec[Figure::Overlapped].mark, "costs.overlapped: overlapped pairs with shards are not supported yet");
   if (spec.placement && spec.placement->kind == PlacementKind::Bidirectional)
     error(spec.placement->mark, "pipeline.placement: bidirectional placement with shards is not supported yet");
   if (spec.dataParallel.degree.value > 1)

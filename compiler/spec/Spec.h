@@ -3,7 +3,9 @@
 #pragma once
 
 #include "compiler/schedule/model/LocalBatch.h"
+#include "runtime/plan/Figures.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -13,6 +15,8 @@
 #include <vector>
 
 namespace pipec::spec {
+
+using plan::Figure;
 
 /// A place, 1-based. `source` indexes Spec::sources: 0 is the file, the others are what --set laid over it.
 struct Mark {
@@ -36,6 +40,25 @@ struct PerStage {
 
   int64_t operator[](size_t stage) const { return values[list ? stage : 0]; }
   const Mark &markOf(size_t stage) const { return marks[list ? stage : 0]; }
+};
+
+/// The figures of all stages. A figure that is not given has the value 0 for each stage.
+class StageFigures {
+public:
+  bool has(plan::Figure figure) const { return values[size_t(figure)].has_value(); }
+  const PerStage &operator[](plan::Figure figure) const {
+    static const PerStage none;
+    return has(figure) ? *values[size_t(figure)] : none;
+  }
+  /// Gives the figure, if it is not given yet, and returns its values to change them.
+  PerStage &set(plan::Figure figure) {
+    std::optional<PerStage> &value = values[size_t(figure)];
+    return value ? *value : value.emplace();
+  }
+  void reset(plan::Figure figure) { values[size_t(figure)].reset(); }
+
+private:
+  std::array<std::optional<PerStage>, plan::kFigures> values;
 };
 
 enum class PlacementKind : uint8_t { Loop, V, Bidirectional, List };
@@ -74,17 +97,6 @@ struct Schedule {
   std::map<std::string, Parameter> parameters;
 };
 
-/// Costs and sizes of a layer, or of a part of one.
-struct LayerCosts {
-  int64_t forward = 0;
-  int64_t backwardInput = 0, backwardWeight = 0; // or
-  int64_t backward = 0;
-  int64_t recompute = 0; // its forward, unless given
-  int64_t recomputeInput = 0;
-  int64_t activation = 0, weightContext = 0, backwardContext = 0, weights = 0, gradients = 0, optimizerState = 0;
-  int64_t optimizer = 0;
-};
-
 /// Bytes by local batch, the samples of a rank that runs a layer.
 struct BySample {
   int64_t fixed = 0;
@@ -99,7 +111,8 @@ struct LayerBySamples {
 };
 
 /// A part of a layer that the shards of a rank share; costs and sizes of all its units.
-struct Split : LayerCosts {
+struct Split {
+  plan::Figures figures;
   std::string name;
   int64_t units = 1;
   int64_t sum = 0; // bytes
@@ -107,12 +120,12 @@ struct Split : LayerCosts {
 };
 
 /// An entry of `layers`: `count` layers, each of these costs and sizes, its splits' among them.
-struct Layer : LayerCosts {
+struct Layer {
+  plan::Figures figures; // its splits' among them; no boundary where `tensors` gives it
   int64_t count = 1;
-  std::optional<int64_t> boundary, boundaryGradient;
   std::vector<int64_t> tensors; // of its gradients, bytes; one of all where the spec has no list
   LayerBySamples bySamples;
-  LayerCosts own;            // beside its splits
+  plan::Figures own;         // beside its splits
   std::vector<Split> splits; // in the order of the forward
   Mark mark;
 };
@@ -123,8 +136,7 @@ struct Layers {
   std::optional<Marked<std::vector<int64_t>>> cut; // layers of each stage; absent: equally many
   bool choosesCut = false; // `cut: auto`; `cut` is what has been chosen, if anything: until then as equal as can be
   Mark cutMark;
-  PerStage boundary, staticBytes, optimizer; // those of `tensors` and `costs`, as written
-  std::optional<PerStage> boundaryGradient;
+  StageFigures beside; // those of `tensors` and `costs`, as written
   Mark mark;
 
   int64_t count() const { // entries and counts are few enough for no overflow
@@ -301,13 +313,11 @@ struct Spec {
   std::optional<Marked<int32_t>> microbatchSize; // in samples; given with a batch
 
   Mark costs;
-  PerStage forward;
-  std::optional<PerStage> backwardInput, backwardWeight; // both or none
-  std::optional<PerStage> backward;                      // fused; in place of those two, or beside them
-  std::optional<PerStage> overlapped;                    // F together with a whole backward; absent: never together
-  std::optional<PerStage> recompute;                     // absent: what the forward takes
-  PerStage optimizer;                                    // once a step
-  Marked<bool> globalNorm;                               // the optimizer begins with an all-reduce of 8 bytes
+  /// Of the stages. backward_input and backward_weight: both or neither; backward in place of the two or beside them.
+  /// No overlapped: F and a backward never run together. No recompute: what the forward takes. No boundary_gradient:
+  /// boundary. No recompute_input: the boundary of the stage before. optimizer_state is part of static.
+  StageFigures figures;
+  Marked<bool> globalNorm; // the optimizer begins with an all-reduce of 8 bytes
   Link link;
   std::vector<LinkException> links;
   Marked<GroupSum> collective;      // of burst
@@ -316,13 +326,9 @@ struct Spec {
   std::optional<Layers> layers;     // in place of the costs and sizes of a stage that they add up to
   std::vector<SharedWeight> shared; // in the order in which ranks sum their gradients
 
-  PerStage boundary, activation, weightContext, backwardContext, gradients, staticBytes;
-  PerStage optimizerState;                  // part of staticBytes
-  std::optional<PerStage> boundaryGradient; // absent: boundary
-  std::optional<PerStage> recomputeInput;   // absent: the boundary of the stage before
-  Marked<int64_t> workspace;                // once a rank
-  Marked<int64_t> memoryLimit;              // of the rank that may hold most; 0: none
-  std::vector<int64_t> memoryLimits;        // of each rank, where a list gives them; empty: memoryLimit is each rank's
+  Marked<int64_t> workspace;         // once a rank
+  Marked<int64_t> memoryLimit;       // of the rank that may hold most; 0: none
+  std::vector<int64_t> memoryLimits; // of each rank, where a list gives them; empty: memoryLimit is each rank's
 
   Schedule schedule;
   std::optional<Burst> burst;                   // where the schedule is of that name
@@ -335,6 +341,10 @@ struct Spec {
   TensorParallel tensorParallel;
   Jobs jobs;
   Marked<std::string> provider; // as JSON; empty: none
+
+  /// The figures of the stages by name: spec[Figure::Forward][stage].
+  const PerStage &operator[](plan::Figure figure) const { return figures[figure]; }
+  bool has(plan::Figure figure) const { return figures.has(figure); }
 
   bool isBurst() const { return schedule.name == "burst"; }
 };

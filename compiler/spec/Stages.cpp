@@ -6,6 +6,7 @@
 #include "runtime/plan/Limits.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
@@ -25,21 +26,10 @@ void checkList(const Spec &spec, std::string_view path, const PerStage &values, 
 }
 
 void checkLists(const Spec &spec, Errors &errors) {
-  if (spec.layers) {
-    checkList(spec, "tensors.boundary", spec.layers->boundary, errors);
-    if (spec.layers->boundaryGradient)
-      checkList(spec, "tensors.boundary_gradient", *spec.layers->boundaryGradient, errors);
-    checkList(spec, "tensors.static", spec.layers->staticBytes, errors);
-    checkList(spec, "costs.optimizer", spec.layers->optimizer, errors);
-  }
-  for (const Key &key : keys()) {
-    if (spec.layers && key.ofLayers)
-      continue;
-    if (key.into)
-      checkList(spec, key.path, spec.*key.into, errors);
-    else if (key.intoOptional && spec.*key.intoOptional)
-      checkList(spec, key.path, *(spec.*key.intoOptional), errors);
-  }
+  const StageFigures &written = spec.layers ? spec.layers->beside : spec.figures;
+  for (const Key &key : keys())
+    if (key.figure)
+      checkList(spec, key.path, written[*key.figure], errors);
 }
 
 /// A cut to go on with.
@@ -78,61 +68,71 @@ std::vector<int64_t> cutOf(const Spec &spec, Errors &errors) {
   return found;
 }
 
-/// One of the values that a stage has of its layers.
-struct Total {
-  const char *name;
-  PerStage *into;
-  int64_t Layer::*ofLayer;
-  int64_t most;
-};
+const char *limitText(const plan::FigureRow &row) {
+  return row.unit == plan::FigureUnit::Time ? "10^18 ps" : "2^60 bytes";
+}
+
+/// Figures of a stage that come from its layers and from what stands beside them.
+void addWhatIsBeside(Spec &spec, size_t stage, const Layer &last, Mark mark, Errors &errors) {
+  const Layers &layers = *spec.layers;
+  const auto giveLast = [&](Figure figure, const PerStage &fallback) {
+    PerStage &into = spec.figures.set(figure);
+    const bool own = last.figures.has(figure);
+    into.values[stage] = own ? last.figures[figure] : fallback[stage];
+    into.marks[stage] = own ? last.mark : fallback.markOf(stage);
+  };
+  giveLast(Figure::Boundary, layers.beside[Figure::Boundary]);
+  if (spec.has(Figure::BoundaryGradient))
+    giveLast(Figure::BoundaryGradient, layers.beside.has(Figure::BoundaryGradient)
+                                           ? layers.beside[Figure::BoundaryGradient]
+                                           : spec[Figure::Boundary]);
+  // Four numbers of at most 2^60 each do not overflow.
+  PerStage &fixed = spec.figures.set(Figure::Static);
+  fixed.marks[stage] = mark;
+  int64_t &always = fixed.values[stage];
+  int64_t &update = spec.figures.set(Figure::Optimizer).values[stage];
+  always = spec[Figure::Weights][stage] + spec[Figure::Gradients][stage] + spec[Figure::OptimizerState][stage] +
+           layers.beside[Figure::Static][stage];
+  update += layers.beside[Figure::Optimizer][stage];
+  if (always > limits::kBytes || update > limits::kTime)
+    errors.add(mark, fmt::format("layers: {} of stage {} come to more than {}",
+                                 always > limits::kBytes ? "weights, gradients, optimizer_state and tensors.static"
+                                                         : "optimizer and costs.optimizer",
+                                 stage, always > limits::kBytes ? "2^60 bytes" : "10^18 ps"));
+}
 
 void sumUp(Spec &spec, Errors &errors) {
   const std::vector<int64_t> cut = cutOf(spec, errors);
   const Layers &layers = *spec.layers;
   if (cut.empty())
     return;
-  std::vector<Total> totals = {
-      {"forward", &spec.forward, &Layer::forward, limits::kTime},
-      {"recompute", &*spec.recompute, &Layer::recompute, limits::kTime},
-      {"activation", &spec.activation, &Layer::activation, limits::kBytes},
-      {"weight_context", &spec.weightContext, &Layer::weightContext, limits::kBytes},
-      {"backward_context", &spec.backwardContext, &Layer::backwardContext, limits::kBytes},
-      {"gradients", &spec.gradients, &Layer::gradients, limits::kBytes},
-      {"weights", &spec.staticBytes, &Layer::weights, limits::kBytes},
-      {"optimizer_state", &spec.optimizerState, &Layer::optimizerState, limits::kBytes},
-      {"optimizer", &spec.optimizer, &Layer::optimizer, limits::kTime},
-  };
-  if (spec.recomputeInput)
-    totals.push_back({"recompute_input", &*spec.recomputeInput, &Layer::recomputeInput, limits::kBytes});
-  if (spec.backward)
-    totals.push_back({"backward", &*spec.backward, &Layer::backward, limits::kTime});
-  if (spec.backwardInput)
-    totals.push_back({"backward_input", &*spec.backwardInput, &Layer::backwardInput, limits::kTime});
-  if (spec.backwardWeight)
-    totals.push_back({"backward_weight", &*spec.backwardWeight, &Layer::backwardWeight, limits::kTime});
-  auto begin = [&](PerStage &into) {
+  std::vector<const plan::FigureRow *> sums; // the figures that are sums
+  for (const plan::FigureRow &row : plan::kFigureTable) {
+    const bool isSum = row.fromLayers == plan::FromLayers::Sum;
+    if (!(isSum ? row.figure == Figure::Optimizer || spec.has(row.figure)
+                : row.figure == Figure::Static || row.figure == Figure::Boundary ||
+                      (row.figure == Figure::BoundaryGradient && spec.has(row.figure))))
+      continue;
+    PerStage &into = spec.figures.set(row.figure);
     into.mark = layers.mark;
     into.list = true;
     into.values.assign(cut.size(), 0);
     into.marks.assign(cut.size(), layers.mark);
-  };
-  begin(spec.boundary);
-  if (spec.boundaryGradient)
-    begin(*spec.boundaryGradient);
-  for (const Total &total : totals)
-    begin(*total.into);
+    if (isSum)
+      sums.push_back(&row);
+  }
 
   size_t entry = 0;
   int64_t used = 0; // of that entry's layers
   for (size_t stage = 0; stage < cut.size(); ++stage) {
-    std::vector<__int128> sums(totals.size());
+    std::array<__int128, plan::kFigures> totals{};
     const Mark mark = layers.entries[entry].mark;
     const Layer *last = nullptr;
     for (int64_t left = cut[stage]; left > 0;) {
       last = &layers.entries[entry];
       int64_t taken = std::min(left, last->count - used);
-      for (size_t i = 0; i < totals.size(); ++i)
-        sums[i] += static_cast<__int128>(last->*totals[i].ofLayer) * taken;
+      for (const plan::FigureRow *row : sums)
+        totals[size_t(row->figure)] += static_cast<__int128>(last->figures[row->figure]) * taken;
       left -= taken;
       used += taken;
       if (used == last->count && entry + 1 < layers.entries.size()) {
@@ -140,36 +140,18 @@ void sumUp(Spec &spec, Errors &errors) {
         used = 0;
       }
     }
-    for (size_t i = 0; i < totals.size(); ++i) {
-      if (sums[i] > totals[i].most) {
-        errors.add(mark, fmt::format("layers: {} of the {} layers of stage {} comes to more than {}", totals[i].name,
-                                     cut[stage], stage, totals[i].most == limits::kTime ? "10^18 ps" : "2^60 bytes"));
-        return;
-      }
-      totals[i].into->values[stage] = static_cast<int64_t>(sums[i]);
-      totals[i].into->marks[stage] = mark;
+    for (const plan::FigureRow *row : sums) {
+      const __int128 total = totals[size_t(row->figure)];
+      if (total > plan::mostOf(*row))
+        return errors.add(mark, fmt::format("layers: {} of the {} layers of stage {} comes to more than {}", row->key,
+                                            cut[stage], stage, limitText(*row)));
+      PerStage &into = spec.figures.set(row->figure);
+      into.values[stage] = static_cast<int64_t>(total);
+      into.marks[stage] = mark;
     }
-    spec.boundary.values[stage] = last->boundary.value_or(layers.boundary[stage]);
-    spec.boundary.marks[stage] = last->boundary ? last->mark : layers.boundary.markOf(stage);
-    if (spec.boundaryGradient) {
-      const bool ofAll = !last->boundaryGradient && layers.boundaryGradient;
-      spec.boundaryGradient->values[stage] =
-          ofAll ? (*layers.boundaryGradient)[stage] : last->boundaryGradient.value_or(spec.boundary[stage]);
-      spec.boundaryGradient->marks[stage] = ofAll                    ? layers.boundaryGradient->markOf(stage)
-                                            : last->boundaryGradient ? last->mark
-                                                                     : spec.boundary.marks[stage];
-    }
-    // Four numbers of at most 2^60 each do not overflow.
-    int64_t &always = spec.staticBytes.values[stage], &update = spec.optimizer.values[stage];
-    always += spec.gradients[stage] + spec.optimizerState[stage] + layers.staticBytes[stage];
-    update += layers.optimizer[stage];
-    if (always > limits::kBytes || update > limits::kTime) {
-      errors.add(mark, fmt::format("layers: {} of stage {} come to more than {}",
-                                   always > limits::kBytes ? "weights, gradients, optimizer_state and tensors.static"
-                                                           : "optimizer and costs.optimizer",
-                                   stage, always > limits::kBytes ? "2^60 bytes" : "10^18 ps"));
+    addWhatIsBeside(spec, stage, *last, mark, errors);
+    if (errors.any())
       return;
-    }
   }
 }
 
@@ -192,15 +174,15 @@ void checkRecompute(const Spec &spec, Errors &errors) {
   for (int64_t stage = 0; stage < spec.stages && !errors.full(); ++stage) {
     const int64_t input = recomputeInputOf(spec, stage);
     // Two numbers of at most 2^60 each do not overflow.
-    const int64_t kept = spec.activation[size_t(stage)] + spec.weightContext[size_t(stage)];
-    const bool ofKey = spec.recomputeInput.has_value();
+    const int64_t kept = spec[Figure::Activation][size_t(stage)] + spec[Figure::WeightContext][size_t(stage)];
+    const bool ofKey = spec.has(Figure::RecomputeInput);
     if (input <= kept || !(ofKey || (given.isSpelledOut() && given.has(stage))))
       continue;
     const std::string what =
         fmt::format("recompute_input: expected at most activation and weight_context of stage {}, {} bytes, found {}",
                     stage, kept, input);
     if (ofKey)
-      errors.add(spec.recomputeInput->markOf(size_t(stage)), (spec.layers ? "layers[]." : "tensors.") + what);
+      errors.add(spec[Figure::RecomputeInput].markOf(size_t(stage)), (spec.layers ? "layers[]." : "tensors.") + what);
     else
       errors.add(given.stages.mark,
                  fmt::format("recompute: stage {} would keep the {} bytes that it receives in place of activation and "
@@ -213,9 +195,9 @@ void checkRecompute(const Spec &spec, Errors &errors) {
 /// Checks that what replicas may share out is part of what is always there. Of layers it is by itself.
 void checkState(const Spec &spec, Errors &errors) {
   for (size_t stage = 0; !spec.layers && stage < size_t(spec.stages); ++stage) {
-    const int64_t state = spec.optimizerState[stage], always = spec.staticBytes[stage];
+    const int64_t state = spec[Figure::OptimizerState][stage], always = spec[Figure::Static][stage];
     if (state > always)
-      return errors.add(spec.optimizerState.markOf(stage),
+      return errors.add(spec[Figure::OptimizerState].markOf(stage),
                         fmt::format("tensors.optimizer_state: expected at most tensors.static of stage {}, {} bytes, "
                                     "found {}",
                                     stage, always, state));
@@ -230,17 +212,17 @@ void checkWork(const Spec &spec, Errors &errors) {
                fmt::format("{} stages and {} microbatches need {} instructions a step, over the limit of {}",
                            spec.stages, spec.microbatches.value, instructions, limits::kExecutedInstructions));
   for (size_t stage = 0; stage < static_cast<size_t>(spec.stages); ++stage) {
-    __int128 time = spec.forward[stage];
+    __int128 time = spec[Figure::Forward][stage];
     __int128 backward = limits::kTime;
-    if (spec.backward)
-      backward = (*spec.backward)[stage];
-    if (spec.backwardInput)
-      backward = std::min(spec.backward ? backward : backward * 2,
-                          __int128((*spec.backwardInput)[stage]) + (*spec.backwardWeight)[stage]);
+    if (spec.has(Figure::Backward))
+      backward = spec[Figure::Backward][stage];
+    if (spec.has(Figure::BackwardInput))
+      backward = std::min(spec.has(Figure::Backward) ? backward : backward * 2,
+                          __int128(spec[Figure::BackwardInput][stage]) + spec[Figure::BackwardWeight][stage]);
     time += backward;
     if (time * spec.microbatches.value <= limits::kTime)
       continue;
-    errors.add(spec.forward.markOf(stage),
+    errors.add(spec[Figure::Forward].markOf(stage),
                fmt::format("costs: stage {} works longer than 10^18 ps in a step of {} microbatches", stage,
                            spec.microbatches.value));
     return;
@@ -250,10 +232,10 @@ void checkWork(const Spec &spec, Errors &errors) {
 /// Of a layer; without layers, of a stage.
 int64_t gradientsOf(const Spec &spec, int64_t layer) {
   if (!spec.layers)
-    return spec.gradients[size_t(layer)];
+    return spec[Figure::Gradients][size_t(layer)];
   for (const Layer &each : spec.layers->entries)
     if ((layer -= each.count) < 0)
-      return each.gradients;
+      return each.figures[Figure::Gradients];
   return 0;
 }
 
@@ -319,9 +301,9 @@ std::vector<int64_t> evenCut(int64_t layers, int32_t stages) {
 }
 
 int64_t recomputeInputOf(const Spec &spec, int64_t stage) {
-  return spec.recomputeInput ? (*spec.recomputeInput)[size_t(stage)]
-         : stage == 0        ? 0
-                             : spec.boundary[size_t(stage) - 1];
+  return spec.has(Figure::RecomputeInput) ? spec[Figure::RecomputeInput][size_t(stage)]
+         : stage == 0                     ? 0
+                                          : spec[Figure::Boundary][size_t(stage) - 1];
 }
 
 void setStages(Spec &spec, int32_t stages, Errors &errors) {

@@ -11,6 +11,7 @@ namespace pipec::widths {
 namespace {
 
 using plan::Bytes;
+using plan::Figure;
 using plan::Kind;
 using plan::Payload;
 using plan::Time;
@@ -112,9 +113,11 @@ private:
   }
   Bytes staticOf(size_t stage) const {
     const auto of = [&](size_t layer) {
-      return __int128(layers[layer]->weights) + layers[layer]->gradients + layers[layer]->optimizerState;
+      const plan::Figures &own = layers[layer]->figures;
+      return __int128(own[Figure::Weights]) + own[Figure::Gradients] + own[Figure::OptimizerState];
     };
-    return sum(stage, limits::kBytes, of, spec.layers->staticBytes[0]); // no list: stages are made here
+    return sum(stage, limits::kBytes, of,
+               spec.layers->beside[Figure::Static][0]); // no list: stages are made here
   }
 
   void addPass(Kind kind, size_t stage) {
@@ -160,8 +163,8 @@ private:
 
   void addUpdate(size_t stage) {
     plan::Operation operation{.kind = Kind::Optimizer, .stage = int32_t(stage)};
-    const auto of = [&](size_t layer) { return __int128(layers[layer]->optimizer); };
-    operation.cost = sum(stage, limits::kTime, of, spec.layers->optimizer[0]);
+    const auto of = [&](size_t layer) { return __int128(layers[layer]->figures[Figure::Optimizer]); };
+    operation.cost = sum(stage, limits::kTime, of, spec.layers->beside[Figure::Optimizer][0]);
     use(add(operation), reduced[stage]);
   }
 

@@ -95,10 +95,11 @@ Time leastOf(const spec::Spec &spec, const burst::Problem &problem, const burst:
       for (__int128 *of : {&forward, &backward})
         *of += burst::reshardTime(problem, problem.layers[layer - 1], widths[layer - 1], widths[layer]);
   }
-  __int128 updates = spec.layers->optimizer[0], behind = problem.layers.front().gradients, all = 0;
+  __int128 updates = spec.layers->beside[plan::Figure::Optimizer][0], behind = problem.layers.front().gradients,
+           all = 0;
   const size_t last = spec.burst->sync == spec::Sync::End ? stages.front().end : 1;
   for (size_t layer = 0; layer != last; ++layer)
-    updates += layers[layer]->optimizer;
+    updates += layers[layer]->figures[plan::Figure::Optimizer];
   for (const Stage &stage : stages) {
     __int128 gradients = 0;
     for (size_t layer = stage.first; layer != stage.end; ++layer)
@@ -112,7 +113,8 @@ Time leastOf(const spec::Spec &spec, const burst::Problem &problem, const burst:
       forward + backward + burst::allReduceTime(problem, plan::Bytes(behind), widths.front()) + updates;
   // A stage that is cut has as many sums, each rounded by itself.
   const __int128 rounded = __int128(widths.size()) * 2 * *std::ranges::max_element(widths);
-  const __int128 exchange = firstSum ? forward + *firstSum + all - rounded + spec.layers->optimizer[0] : 0;
+  const __int128 exchange =
+      firstSum ? forward + *firstSum + all - rounded + spec.layers->beside[plan::Figure::Optimizer][0] : 0;
   return Time(std::min<__int128>(std::max(chain, exchange), limits::kTime));
 }
 

@@ -33,7 +33,7 @@ std::vector<const spec::Layer *> layersOf(const spec::Spec &spec) {
 burst::Problem problemOf(const spec::Spec &spec) {
   burst::Problem problem;
   for (const spec::Layer *each : layersOf(spec))
-    problem.layers.push_back({each->bySamples.forward, each->bySamples.backward, each->gradients,
+    problem.layers.push_back({each->bySamples.forward, each->bySamples.backward, each->figures[plan::Figure::Gradients],
                               each->bySamples.boundary.fixed, each->bySamples.boundary.perSample});
   problem.batch = spec.microbatchSize->value;
   problem.ranks = spec.ranks.value;

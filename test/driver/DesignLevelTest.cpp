@@ -17,7 +17,7 @@ protected:
   DesignLevel() {
     context.loadDialect<pipe::PipeDialect>();
     spec.sources = {"spec.yaml"};
-    spec.backward = spec::PerStage();
+    spec.figures.set(plan::Figure::Backward);
     design.problem.ranks = 2;
     design.problem.rankOf = {0, 1};
     design.problem.stages.resize(2);

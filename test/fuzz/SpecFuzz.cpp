@@ -49,15 +49,10 @@ void checkJobs(const Spec &spec) {
 
 void checkSpec(const Spec &spec) {
   hold(spec.ranks.value > 0 && spec.microbatches.value > 0 && spec.stages > 0 && spec.stages <= limits::kStages);
-  hold(spec.backward.has_value() != spec.backwardInput.has_value());
-  hold(spec.backwardInput.has_value() == spec.backwardWeight.has_value());
-  for (const auto *times : {&spec.backward, &spec.backwardInput, &spec.backwardWeight})
-    if (*times)
-      checkValues(spec, **times, limits::kTime);
-  checkValues(spec, spec.forward, limits::kTime);
-  checkValues(spec, spec.optimizer, limits::kTime);
-  for (const auto *sizes : {&spec.boundary, &spec.activation, &spec.weightContext, &spec.gradients, &spec.staticBytes})
-    checkValues(spec, *sizes, limits::kBytes);
+  hold(spec.has(Figure::Backward) != spec.has(Figure::BackwardInput));
+  hold(spec.has(Figure::BackwardInput) == spec.has(Figure::BackwardWeight));
+  for (const plan::FigureRow &row : plan::kFigureTable)
+    checkValues(spec, spec[row.figure], plan::mostOf(row));
   checkJobs(spec);
 }
 

@@ -162,7 +162,7 @@ TEST(BestPortions, OfAsManyUnits) {
     const bool updates = random.coin(50);
     for (LayerRun &run : group.stages[0].runs)
       for (Split &split : run.layer.splits)
-        split.optimizer = updates ? split.optimizer : 0;
+        split.set(Figure::Optimizer, updates ? split[Figure::Optimizer] : 0);
     const Chosen chosen = Chooser().choose(group, {.most = random.upTo(1, 600'000)});
     std::vector<int64_t> kept;
     for (const std::vector<SplitPortions> &run : chosen.portions[0])

@@ -35,8 +35,8 @@ Group fourShards(int64_t units = 26) {
   group.factors = {4 * kNoSlower, kNoSlower, kNoSlower, kNoSlower};
   Split split;
   split.units = units;
-  split.forward = units * kMs;
-  split.backward = 2 * units * kMs;
+  split.set(Figure::Forward, units * kMs);
+  split.set(Figure::Backward, 2 * units * kMs);
   group.stages = {{.runs = {{{{}, {split}}, 2}}}};
   return group;
 }
@@ -120,12 +120,12 @@ TEST(PortionPolicies, MigrateMovesWorkButNoOwners) {
   // A unit that moves saves 24 ms; on the wire, in two layers and there and back, it takes 22 or 26.
   group.link = {.latency = 0, .bandwidth = 1'000'000'000};
   Split &split = group.stages[0].runs[0].layer.splits[0];
-  split.gradients = 26 * 5'500'000;
+  split.set(Figure::Gradients, 26 * 5'500'000);
   const Chosen pays = Chooser().choose(group, {.policy = Policy::Migrate});
   EXPECT_EQ(countsOf(only(pays), workedBy), (Counts{2, 8, 8, 8}));
   EXPECT_EQ(pays.time, 48 * kMs + 5 * 22 * kMs);
   EXPECT_EQ(pays.lower, pays.time);
-  split.gradients = 26 * 6'500'000;
+  split.set(Figure::Gradients, 26 * 6'500'000);
   EXPECT_EQ(Chooser().choose(group, {.policy = Policy::Migrate}).portions, evenPortions(group));
 }
 
@@ -142,8 +142,8 @@ TEST(PortionPolicies, ResizeLeavesOut) {
   EXPECT_EQ(countsOf(only(given), workedBy), (Counts{7, 7, 6, 6}));
   EXPECT_EQ(given.time, 2 * 3 * 16 * kMs);
   // Own work cannot be left out, so more of the splits is: 40 + 28 less 10 + 6 of 28 is more than all.
-  group.stages[0].runs[0].layer.own.forward = 10 * kMs;
-  group.stages[0].runs[0].layer.own.backward = 20 * kMs;
+  group.stages[0].runs[0].layer.own.set(Figure::Forward, 10 * kMs);
+  group.stages[0].runs[0].layer.own.set(Figure::Backward, 20 * kMs);
   EXPECT_EQ(countsOf(only(chooser.choose(group, {.policy = Policy::Resize})), keptBy), (Counts{1, 6, 6, 6}));
 }
 
@@ -162,7 +162,7 @@ TEST(PortionPolicies, SemiKeepsAPartOfWhatMoves) {
 TEST(PortionPolicies, SayWhatMemoryWouldDo) {
   Group group = fourShards();
   Split &split = group.stages[0].runs[0].layer.splits[0];
-  split.weights = 26 * 10;
+  split.set(Figure::Weights, 26 * 10);
   group.staticBytes = {0, 100, 0, 0};
   group.workspace = 5;
   group.memoryLimit = 146; // 7 units on all but the second, which holds 100 already; all four need 26 * 20 in all
@@ -199,13 +199,13 @@ Group visionTransformer(int64_t hidden, int64_t batch) {
   const int64_t tokens = batch * kSequence;
   Split heads;
   heads.units = 16;
-  heads.forward = time(2 * tokens * hidden * 4 * hidden + 4 * tokens * kSequence * hidden);
-  heads.backward = 2 * heads.forward;
+  heads.set(Figure::Forward, time(2 * tokens * hidden * 4 * hidden + 4 * tokens * kSequence * hidden));
+  heads.set(Figure::Backward, 2 * heads[Figure::Forward]);
   heads.sum = tokens * hidden * 4;
   Split columns = heads;
   columns.units = 4 * hidden;
-  columns.forward = time(2 * tokens * hidden * 8 * hidden);
-  columns.backward = 2 * columns.forward;
+  columns.set(Figure::Forward, time(2 * tokens * hidden * 8 * hidden));
+  columns.set(Figure::Backward, 2 * columns[Figure::Forward]);
   Group group;
   group.factors.assign(8, kNoSlower);
   group.link = {.latency = 20'000'000, .bandwidth = 100'000'000'000};
@@ -251,11 +251,11 @@ TEST(PortionPolicies, ManyUnitsAreChosenToTheLast) {
       group.factors.push_back(random.upTo(kNoSlower, 8 * kNoSlower));
     Split split;
     split.units = int64_t(1) << 20;
-    split.forward = random.upTo(20'000, 80'000) * 1'000'003;
-    split.backward = 2 * split.forward + 12'345;
+    split.set(Figure::Forward, random.upTo(20'000, 80'000) * 1'000'003);
+    split.set(Figure::Backward, 2 * split[Figure::Forward] + 12'345);
     Layer layer{{}, {split}};
-    layer.own.forward = random.upTo(100'000'000, 1'000'000'000);
-    layer.own.backward = random.upTo(100'000'000, 1'000'000'000);
+    layer.own.set(Figure::Forward, random.upTo(100'000'000, 1'000'000'000));
+    layer.own.set(Figure::Backward, random.upTo(100'000'000, 1'000'000'000));
     group.stages = {{.runs = {{layer, layers}}}};
     const auto before = std::chrono::steady_clock::now();
     const Chosen chosen = Chooser().choose(group, {});
@@ -275,10 +275,11 @@ TEST(PortionPolicies, StayWithinTheLimits) {
   run.count = pipec::limits::kLayers;
   group.stages[0].inFlight = pipec::limits::kMicrobatches;
   for (Work *work : {&run.layer.own, static_cast<Work *>(&run.layer.splits[0])}) {
-    work->forward = pipec::limits::kTime;
-    work->backward = pipec::limits::kTime;
-    work->optimizer = pipec::limits::kTime;
-    work->weights = work->gradients = work->activation = pipec::limits::kBytes;
+    work->set(Figure::Forward, pipec::limits::kTime);
+    work->set(Figure::Backward, pipec::limits::kTime);
+    work->set(Figure::Optimizer, pipec::limits::kTime);
+    for (const Figure size : {Figure::Weights, Figure::Gradients, Figure::Activation})
+      work->set(size, pipec::limits::kBytes);
   }
   run.layer.splits[0].units = kMostUnits;
   run.layer.splits[0].sum = pipec::limits::kBytes;

@@ -17,23 +17,23 @@ public:
   Work work(bool isOwn, bool sizes) {
     Work work;
     const int64_t most = isOwn ? 300 : 4000;
-    work.forward = upTo(0, most);
-    work.backwardInput = upTo(0, most);
-    work.backwardWeight = upTo(0, most);
+    work.set(Figure::Forward, upTo(0, most));
+    work.set(Figure::BackwardInput, upTo(0, most));
+    work.set(Figure::BackwardWeight, upTo(0, most));
     if (coin(20))
-      work.backward = upTo(0, 2 * most);
+      work.set(Figure::Backward, upTo(0, 2 * most));
     if (coin(20))
-      work.recompute = upTo(0, most);
-    work.optimizer = coin(40) ? upTo(0, most / 2) : 0;
+      work.set(Figure::Recompute, upTo(0, most));
+    work.set(Figure::Optimizer, coin(40) ? upTo(0, most / 2) : 0);
     if (sizes) {
-      work.activation = upTo(0, 500);
-      work.weightContext = upTo(0, 300);
-      work.backwardContext = upTo(0, 100);
-      work.recomputeInput = upTo(0, 100);
+      work.set(Figure::Activation, upTo(0, 500));
+      work.set(Figure::WeightContext, upTo(0, 300));
+      work.set(Figure::BackwardContext, upTo(0, 100));
+      work.set(Figure::RecomputeInput, upTo(0, 100));
     }
-    work.weights = coin(70) ? upTo(0, 800) : 0;
-    work.gradients = upTo(0, 800);
-    work.optimizerState = upTo(0, 1600);
+    work.set(Figure::Weights, coin(70) ? upTo(0, 800) : 0);
+    work.set(Figure::Gradients, upTo(0, 800));
+    work.set(Figure::OptimizerState, upTo(0, 1600));
     return work;
   }
 

@@ -15,16 +15,16 @@ Group twoShards() {
   group.factors = {kNoSlower, 2 * kNoSlower};
   group.link = {.latency = 5, .bandwidth = 0}; // an all-reduce of two: two hops
   Layer layer;
-  layer.own.forward = 10;
-  layer.own.backwardInput = 20;
-  layer.own.backwardWeight = 7;
+  layer.own.set(Figure::Forward, 10);
+  layer.own.set(Figure::BackwardInput, 20);
+  layer.own.set(Figure::BackwardWeight, 7);
   Split heads;
-  heads.forward = 80;
-  heads.backwardInput = 100;
-  heads.backwardWeight = 60;
+  heads.set(Figure::Forward, 80);
+  heads.set(Figure::BackwardInput, 100);
+  heads.set(Figure::BackwardWeight, 60);
   heads.units = 4;
   Split columns = heads;
-  columns.forward = 40;
+  columns.set(Figure::Forward, 40);
   columns.units = 8;
   layer.splits = {heads, columns};
   group.stages = {{.runs = {{layer, 3}}}};
@@ -61,7 +61,7 @@ TEST(TimingOfPortions, BackwardEndsWithOwnWork) {
 
 TEST(TimingOfPortions, WeightsAndOptimizerHaveNoSum) {
   Group group = twoShards();
-  group.stages[0].runs[0].layer.splits[1].optimizer = 12;
+  group.stages[0].runs[0].layer.splits[1].set(Figure::Optimizer, 12);
   const Portions even = evenPortions(group);
   const Timing weights = timingOf(group, group.stages[0], even[0], Pass::BackwardWeight);
   EXPECT_EQ(weights.before, (Times{3 * 67, 3 * 134}));
@@ -92,8 +92,8 @@ TEST(TimingOfPortions, RecomputeIsAForwardOfItsOwnTimes) {
   const Portions even = evenPortions(group);
   EXPECT_EQ(timingOf(group, group.stages[0], even[0], Pass::Recompute),
             timingOf(group, group.stages[0], even[0], Pass::Forward));
-  group.stages[0].runs[0].layer.own.recompute = 0;
-  group.stages[0].runs[0].layer.splits[1].recompute = 4;
+  group.stages[0].runs[0].layer.own.set(Figure::Recompute, 0);
+  group.stages[0].runs[0].layer.splits[1].set(Figure::Recompute, 4);
   const Timing again = timingOf(group, group.stages[0], even[0], Pass::Recompute);
   EXPECT_EQ(again.before, (Times{40, 80}));
   EXPECT_EQ(again.cost, 6 * 10 + 3 * 4 + 2 * 80);
@@ -106,8 +106,8 @@ TEST(TimingOfPortions, LayersWithoutSplitsJoinTheirNeighbours) {
   Group group = twoShards();
   LayerRun plain;
   plain.count = 5;
-  plain.layer.own.forward = 100;
-  plain.layer.own.backward = 1000;
+  plain.layer.own.set(Figure::Forward, 100);
+  plain.layer.own.set(Figure::Backward, 1000);
   group.stages[0].runs.push_back(plain);
   const Portions even = evenPortions(group);
   const Timing forward = timingOf(group, group.stages[0], even[0], Pass::Forward);
@@ -154,9 +154,9 @@ TEST(TimingOfPortions, OneShardHasNoSums) {
 TEST(TimingOfPortions, UnitsThatAreWorkedElsewhereAreExchanged) {
   Group group = twoShards();
   Split &heads = group.stages[0].runs[0].layer.splits[0];
-  heads.gradients = 10;
-  heads.optimizer = 8;
-  group.stages[0].runs[0].layer.splits[1].weights = 100; // stays: nothing of it moves
+  heads.set(Figure::Gradients, 10);
+  heads.set(Figure::Optimizer, 8);
+  group.stages[0].runs[0].layer.splits[1].set(Figure::Weights, 100); // stays: nothing of it moves
   group.link = {.latency = 5, .bandwidth = 1'000'000'000'000};
   Portions portions = evenPortions(group);
   portions[0][0][0] = movedPortions({3, 1}); // one of four heads in three layers
@@ -168,28 +168,28 @@ TEST(TimingOfPortions, UnitsThatAreWorkedElsewhereAreExchanged) {
   EXPECT_EQ(optimizer.before, (Times{0, 0}));
   EXPECT_EQ(optimizer.cost, (5 + 9) + 3 * 8 + (5 + 9)); // the slow owner updates half
   EXPECT_TRUE(optimizer.meets);
-  heads.weights = 100;
+  heads.set(Figure::Weights, 100);
   EXPECT_EQ(timingOf(group, group.stages[0], portions[0], Pass::Optimizer).cost, (5 + 9) + 24 + (5 + 75));
 }
 
 TEST(HeldByPortions, EachTermIsRoundedUp) {
   Group group = twoShards();
   Layer &layer = group.stages[0].runs[0].layer;
-  layer.own.activation = 7;
-  layer.own.weights = 1;
-  layer.splits[0].activation = 10;
-  layer.splits[0].weights = 10;
-  layer.splits[0].optimizerState = 21;
+  layer.own.set(Figure::Activation, 7);
+  layer.own.set(Figure::Weights, 1);
+  layer.splits[0].set(Figure::Activation, 10);
+  layer.splits[0].set(Figure::Weights, 10);
+  layer.splits[0].set(Figure::OptimizerState, 21);
   group.stages[0].inFlight = 2;
   group.staticBytes = {100, 200};
   group.workspace = 1000;
   Portions portions = evenPortions(group);
   portions[0][0][0] = movedPortions({3, 1});
   const std::vector<Held> held = heldOf(group, group.stages[0], portions[0]);
-  EXPECT_EQ(held[0].activation, 3 * (7 + 8)); // 7.5 of three heads
-  EXPECT_EQ(held[1].activation, 3 * (7 + 3));
-  EXPECT_EQ(held[0].staticBytes, 3 * (1 + 8 + 11)); // three worked, two owned
-  EXPECT_EQ(held[1].staticBytes, 3 * (1 + 5 + 11)); // of two owned one is worked
+  EXPECT_EQ(held[0][Figure::Activation], 3 * (7 + 8)); // 7.5 of three heads
+  EXPECT_EQ(held[1][Figure::Activation], 3 * (7 + 3));
+  EXPECT_EQ(held[0][Figure::Static], 3 * (1 + 8 + 11)); // three worked, two owned
+  EXPECT_EQ(held[1][Figure::Static], 3 * (1 + 5 + 11)); // of two owned one is worked
   EXPECT_EQ(needsOf(group, portions), (std::vector<Bytes>{1100 + 60 + 2 * 45, 1200 + 51 + 2 * 30}));
 }
 

@@ -26,7 +26,7 @@ TEST(Burst, timesBySamplesOfAMicrobatch) {
                                  fmt::format("ranks: 1, batch: {}, microbatch_size: {}", 4 * size, size)))
                           .at(0);
     EXPECT_FALSE(spec.burst);
-    return spec.forward[0];
+    return spec[Figure::Forward][0];
   };
   const std::string samples = "{4: 13ps, 2: 10ps, 8: 12ps}"; // in any order
   const std::pair<int, int64_t> expected[] = {{1, 10}, {2, 10}, {3, 12}, {4, 13}, {5, 13}, {7, 12}, {9, 14}, {80, 120}};
@@ -97,7 +97,7 @@ TEST(Burst, defaults) {
     EXPECT_EQ(spec.microbatchSize->value, 16);
     EXPECT_EQ(spec.microbatchSize->mark.column, 29);
     EXPECT_EQ(spec.stages, 3) << "as many as layers";
-    EXPECT_EQ(spec.forward.values, std::vector<int64_t>(3, 520 * kUs)) << "of the whole batch";
+    EXPECT_EQ(spec[Figure::Forward].values, std::vector<int64_t>(3, 520 * kUs)) << "of the whole batch";
   }
 }
 
@@ -119,7 +119,7 @@ TEST(Burst, layersBySamples) {
   EXPECT_EQ(second.boundary, (BySample{0, 7})) << "that of tensors";
   EXPECT_EQ(second.weightContext, (BySample{5, 0}));
   EXPECT_EQ(second.activation, (BySample{0, 0}));
-  EXPECT_EQ(spec.boundary[0], (1 << 10) + 16 * (3 << 20));
+  EXPECT_EQ(spec[Figure::Boundary][0], (1 << 10) + 16 * (3 << 20));
   EXPECT_EQ(right(with("burst", "[{" + kTimes + "}]", "ranks: 8, batch: 16, microbatch_size: 16")).at(0).stages, 1);
 }
 
@@ -148,7 +148,7 @@ TEST(Burst, besideOtherSchedules) {
   EXPECT_EQ(specs.at(0).microbatches.value, 1);
   EXPECT_FALSE(specs.at(1).burst);
   EXPECT_EQ(specs.at(1).microbatches.value, 4);
-  EXPECT_EQ(specs.at(1).forward[0], 130 * kUs);
+  EXPECT_EQ(specs.at(1)[Figure::Forward][0], 130 * kUs);
 }
 
 TEST(Burst, settings) {

@@ -27,24 +27,24 @@ TEST(Layers, sumsByCut) {
                                  "costs: {optimizer: 6ms, link: {latency: 1us}}\n",
                           "ranks: 4, microbatches: 8, cut: [1, 3, 4, 2]"))
                   .at(0);
-  EXPECT_EQ(spec.forward.values, (std::vector<int64_t>{1 * kMs, 30 * kMs, 40 * kMs, 110 * kMs}));
-  EXPECT_EQ(spec.backwardInput->values, (std::vector<int64_t>{2 * kMs, 60 * kMs, 80 * kMs, 220 * kMs}));
-  EXPECT_EQ(spec.backwardWeight->values, (std::vector<int64_t>{3 * kMs, 90 * kMs, 120 * kMs, 330 * kMs}));
-  EXPECT_FALSE(spec.backward);
-  EXPECT_EQ(spec.activation.values, (std::vector<int64_t>{1'000, 30'000, 40'000, 110'000}));
-  EXPECT_EQ(spec.weightContext.values, (std::vector<int64_t>{2'000, 60'000, 80'000, 220'000}));
-  EXPECT_EQ(spec.gradients.values, (std::vector<int64_t>{4'000, 120'000, 160'000, 440'000}));
+  EXPECT_EQ(spec[Figure::Forward].values, (std::vector<int64_t>{1 * kMs, 30 * kMs, 40 * kMs, 110 * kMs}));
+  EXPECT_EQ(spec[Figure::BackwardInput].values, (std::vector<int64_t>{2 * kMs, 60 * kMs, 80 * kMs, 220 * kMs}));
+  EXPECT_EQ(spec[Figure::BackwardWeight].values, (std::vector<int64_t>{3 * kMs, 90 * kMs, 120 * kMs, 330 * kMs}));
+  EXPECT_FALSE(spec.has(Figure::Backward));
+  EXPECT_EQ(spec[Figure::Activation].values, (std::vector<int64_t>{1'000, 30'000, 40'000, 110'000}));
+  EXPECT_EQ(spec[Figure::WeightContext].values, (std::vector<int64_t>{2'000, 60'000, 80'000, 220'000}));
+  EXPECT_EQ(spec[Figure::Gradients].values, (std::vector<int64_t>{4'000, 120'000, 160'000, 440'000}));
   // tensors.static, the weights and the gradients.
-  EXPECT_EQ(spec.staticBytes.values, (std::vector<int64_t>{8'000, 212'000, 283'000, 774'000}));
+  EXPECT_EQ(spec[Figure::Static].values, (std::vector<int64_t>{8'000, 212'000, 283'000, 774'000}));
   // The layer's own where a stage ends with it, otherwise tensors.boundary.
-  EXPECT_EQ(spec.boundary.values, (std::vector<int64_t>{5'000, 7'000, 7'000, 7'000}));
+  EXPECT_EQ(spec[Figure::Boundary].values, (std::vector<int64_t>{5'000, 7'000, 7'000, 7'000}));
   EXPECT_EQ(spec.workspace.value, 9'000);
-  EXPECT_EQ(spec.optimizer[3], 6 * kMs);
+  EXPECT_EQ(spec[Figure::Optimizer][3], 6 * kMs);
   EXPECT_EQ(spec.link.latency, 1'000'000);
   // A stage is blamed where its first layer stands.
-  EXPECT_EQ(spec.forward.markOf(0).line, 4);
-  EXPECT_EQ(spec.forward.markOf(1).line, 6);
-  EXPECT_EQ(spec.forward.markOf(3).line, 6);
+  EXPECT_EQ(spec[Figure::Forward].markOf(0).line, 4);
+  EXPECT_EQ(spec[Figure::Forward].markOf(1).line, 6);
+  EXPECT_EQ(spec[Figure::Forward].markOf(3).line, 6);
 }
 
 TEST(Layers, gradientsOfBoundaries) {
@@ -56,14 +56,14 @@ TEST(Layers, gradientsOfBoundaries) {
                                 tensors,
                             "ranks: 4, microbatches: 8, cut: [1, 1, 1, 1]"))
                     .at(0);
-    return spec.boundaryGradient->values;
+    return spec[Figure::BoundaryGradient].values;
   };
   // The layer's own, else tensors.boundary_gradient, else the boundary.
   EXPECT_EQ(gradients(""), (std::vector<int64_t>{1'000, 6'000, 6'000, 0}));
   EXPECT_EQ(gradients("tensors: {boundary: 7kB}\n"), (std::vector<int64_t>{1'000, 6'000, 6'000, 0}));
   EXPECT_EQ(gradients("tensors: {boundary_gradient: [2kB, 3kB, 4kB, 5kB]}\n"),
             (std::vector<int64_t>{1'000, 3'000, 4'000, 0}));
-  EXPECT_FALSE(right(model(kTen, "ranks: 2, microbatches: 8")).at(0).boundaryGradient);
+  EXPECT_FALSE(right(model(kTen, "ranks: 2, microbatches: 8")).at(0).has(Figure::BoundaryGradient));
   EXPECT_EQ(
       wrong(model("layers: [{count: 4, forward: 1ms, backward: 2ms}]\ntensors: {boundary_gradient: [1B, 2B]}")),
       "4:30: error: tensors.boundary_gradient: expected 4 values, one for each stage (stages_per_rank is 1 unless "
@@ -72,10 +72,10 @@ TEST(Layers, gradientsOfBoundaries) {
 
 TEST(Layers, equallyWithoutACut) {
   Spec spec = right(model("layers: [{count: 8, forward: 2ms, backward: 4ms}]")).at(0);
-  EXPECT_EQ(spec.forward.values, std::vector<int64_t>(4, 4 * kMs));
-  EXPECT_EQ(spec.backward->values, std::vector<int64_t>(4, 8 * kMs));
-  EXPECT_FALSE(spec.backwardInput);
-  EXPECT_EQ(spec.staticBytes[3], 0);
+  EXPECT_EQ(spec[Figure::Forward].values, std::vector<int64_t>(4, 4 * kMs));
+  EXPECT_EQ(spec[Figure::Backward].values, std::vector<int64_t>(4, 8 * kMs));
+  EXPECT_FALSE(spec.has(Figure::BackwardInput));
+  EXPECT_EQ(spec[Figure::Static][3], 0);
 }
 
 TEST(Layers, asManyStagesAsTheScheduleSays) {
@@ -85,12 +85,12 @@ TEST(Layers, asManyStagesAsTheScheduleSays) {
   ASSERT_TRUE(readSpecsText(text, "spec.yaml", {}, specs, diagnostics));
   Spec &spec = specs.at(0);
   EXPECT_FALSE(spec.stagesGiven);
-  EXPECT_TRUE(spec.backward) << "its form is known before the stages are";
+  EXPECT_TRUE(spec.has(Figure::Backward)) << "its form is known before the stages are";
   for (int32_t stages : {8, 4, 2, 8}) { // each from the start
     ASSERT_TRUE(setStages(spec, stages, diagnostics));
     EXPECT_EQ(spec.stages, stages);
-    EXPECT_EQ(spec.forward.values, std::vector<int64_t>(size_t(stages), 16 / stages * kMs));
-    EXPECT_EQ(spec.staticBytes.values, std::vector<int64_t>(size_t(stages), 8 / stages));
+    EXPECT_EQ(spec[Figure::Forward].values, std::vector<int64_t>(size_t(stages), 16 / stages * kMs));
+    EXPECT_EQ(spec[Figure::Static].values, std::vector<int64_t>(size_t(stages), 8 / stages));
   }
   EXPECT_FALSE(setStages(spec, 0, diagnostics));
   EXPECT_FALSE(setStages(spec, int32_t(limits::kStages) + 1, diagnostics));
@@ -101,7 +101,7 @@ TEST(Layers, asManyStagesAsTheScheduleSays) {
 TEST(Layers, listsByStageAsTheScheduleSays) {
   const std::string text = "pipeline: {ranks: 2, microbatches: 8}\nschedule: zb-v\n"
                            "costs: {forward: [1ms, 2ms, 3ms, 4ms], backward: 4ms}\n";
-  EXPECT_EQ(right(text, {}, 4).at(0).forward[3], 4 * kMs);
+  EXPECT_EQ(right(text, {}, 4).at(0)[Figure::Forward][3], 4 * kMs);
   EXPECT_EQ(wrong(text, {}, 2), "3:18: error: costs.forward: expected 2 values, one for each stage (stages_per_rank is "
                                 "1 unless given), found 4");
   EXPECT_EQ(wrong(text, {}, 6), "3:18: error: costs.forward: expected 6 values, one for each stage, found 4");
@@ -112,17 +112,17 @@ TEST(Layers, ofSamples) {
                           "          activation: {per_sample: 3B}}]",
                           "ranks: 2, batch: 32, microbatch_size: 4"))
                   .at(0);
-  EXPECT_EQ(spec.forward[1], 18 * kMs);
-  EXPECT_EQ((*spec.backward)[1], 8 * kMs);
-  EXPECT_EQ(spec.activation[0], 24);
+  EXPECT_EQ(spec[Figure::Forward][1], 18 * kMs);
+  EXPECT_EQ(spec[Figure::Backward][1], 8 * kMs);
+  EXPECT_EQ(spec[Figure::Activation][0], 24);
 }
 
 TEST(Layers, emptyListsAreNone) {
   const Spec spec =
       right(model("layers: [{count: 4, forward: 1ms, backward: 1ms, gradients: []}]\nrecompute: []")).at(0);
   EXPECT_TRUE(spec.layers->entries[0].tensors.empty());
-  EXPECT_EQ(spec.layers->entries[0].gradients, 0);
-  EXPECT_EQ(spec.gradients.values, std::vector<int64_t>(4, 0));
+  EXPECT_EQ(spec.layers->entries[0].figures[Figure::Gradients], 0);
+  EXPECT_EQ(spec[Figure::Gradients].values, std::vector<int64_t>(4, 0));
   EXPECT_FALSE(spec.recomputed.all);
   EXPECT_FALSE(spec.recomputed.isSpelledOut());
   EXPECT_TRUE(spec.recomputed.stages.value.empty());
@@ -201,9 +201,9 @@ TEST(Layers, cutAuto) {
   // Until a cut is chosen, as equal as can be.
   const Spec spec = right(model(layers + "\ncosts: {optimizer: 5ms}\ntensors: {static: 7B}", pipeline)).at(0);
   EXPECT_TRUE(spec.layers->choosesCut);
-  EXPECT_EQ(spec.forward.values, (std::vector<int64_t>{14 * kMs, 16 * kMs, 16 * kMs, 14 * kMs}));
-  EXPECT_EQ(spec.optimizer.values, (std::vector<int64_t>{12 * kMs, 13 * kMs, 13 * kMs, 12 * kMs}));
-  EXPECT_EQ(spec.staticBytes.values, (std::vector<int64_t>{28, 31, 31, 28}));
+  EXPECT_EQ(spec[Figure::Forward].values, (std::vector<int64_t>{14 * kMs, 16 * kMs, 16 * kMs, 14 * kMs}));
+  EXPECT_EQ(spec[Figure::Optimizer].values, (std::vector<int64_t>{12 * kMs, 13 * kMs, 13 * kMs, 12 * kMs}));
+  EXPECT_EQ(spec[Figure::Static].values, (std::vector<int64_t>{28, 31, 31, 28}));
   const auto beside = [&](const std::string &more) { return wrong(model(layers + "\n" + more, pipeline)); };
   const std::string given = "1:44: note: pipeline.cut: auto is given here";
   EXPECT_EQ(

@@ -29,10 +29,10 @@ TEST(Reader, defaults) {
   EXPECT_EQ(spec.stages, 4);
   EXPECT_FALSE(spec.stagesPerRank);
   EXPECT_FALSE(spec.placement);
-  EXPECT_FALSE(spec.backwardInput);
-  EXPECT_FALSE(spec.backwardWeight);
-  EXPECT_EQ((*spec.backward)[3], 4'000'000'000);
-  EXPECT_EQ(spec.optimizer[3], 0);
+  EXPECT_FALSE(spec.has(Figure::BackwardInput));
+  EXPECT_FALSE(spec.has(Figure::BackwardWeight));
+  EXPECT_EQ(spec[Figure::Backward][3], 4'000'000'000);
+  EXPECT_EQ(spec[Figure::Optimizer][3], 0);
   EXPECT_EQ(spec.link.latency, 0);
   EXPECT_EQ(spec.link.bandwidth, 0);
   EXPECT_EQ(spec.memoryLimit.value, 0);
@@ -82,15 +82,15 @@ provider: {hidden: 256, name: "256", on: true, list: [1.5, x]}
   EXPECT_EQ(spec.placement->kind, PlacementKind::V);
   EXPECT_EQ(spec.microbatches.value, 16);
   EXPECT_EQ(spec.microbatchSize->value, 4);
-  EXPECT_TRUE(spec.forward.list);
-  EXPECT_EQ(spec.forward[1], 2'000'000'000);
-  EXPECT_EQ(spec.forward[7], 9'000'000'000);
-  EXPECT_EQ(spec.forward.markOf(1).line, 9);
-  EXPECT_EQ(spec.forward.markOf(1).column, 18);
-  EXPECT_EQ((*spec.backwardInput)[7], 11'000'000'000);
-  EXPECT_EQ((*spec.backwardWeight)[0], 8'000'000'000);
-  EXPECT_FALSE(spec.backward);
-  EXPECT_EQ(spec.optimizer[0], 5'000'000'000);
+  EXPECT_TRUE(spec[Figure::Forward].list);
+  EXPECT_EQ(spec[Figure::Forward][1], 2'000'000'000);
+  EXPECT_EQ(spec[Figure::Forward][7], 9'000'000'000);
+  EXPECT_EQ(spec[Figure::Forward].markOf(1).line, 9);
+  EXPECT_EQ(spec[Figure::Forward].markOf(1).column, 18);
+  EXPECT_EQ(spec[Figure::BackwardInput][7], 11'000'000'000);
+  EXPECT_EQ(spec[Figure::BackwardWeight][0], 8'000'000'000);
+  EXPECT_FALSE(spec.has(Figure::Backward));
+  EXPECT_EQ(spec[Figure::Optimizer][0], 5'000'000'000);
   EXPECT_EQ(spec.link.bandwidth, 12'500'000'000);
   ASSERT_EQ(spec.links.size(), 2u);
   EXPECT_EQ(spec.links[0].link.latency, 1'000'000'000);
@@ -98,12 +98,12 @@ provider: {hidden: 256, name: "256", on: true, list: [1.5, x]}
   EXPECT_EQ(spec.links[1].link.latency, 20'000'000);
   EXPECT_EQ(spec.links[1].link.bandwidth, 0);
   EXPECT_EQ(spec.links[1].mark.line, 16);
-  EXPECT_EQ(spec.boundary[5], 16 << 20);
-  EXPECT_EQ(spec.activation[5], 1'610'612'736);
-  EXPECT_EQ(spec.weightContext[5], 5 << 20);
+  EXPECT_EQ(spec[Figure::Boundary][5], 16 << 20);
+  EXPECT_EQ(spec[Figure::Activation][5], 1'610'612'736);
+  EXPECT_EQ(spec[Figure::WeightContext][5], 5 << 20);
   EXPECT_EQ(spec.workspace.value, 3);
-  EXPECT_EQ(spec.gradients[0], int64_t(2) << 30);
-  EXPECT_EQ(spec.staticBytes[7], 8);
+  EXPECT_EQ(spec[Figure::Gradients][0], int64_t(2) << 30);
+  EXPECT_EQ(spec[Figure::Static][7], 8);
   EXPECT_EQ(spec.memoryLimit.value, int64_t(40) << 30);
   EXPECT_EQ(spec.memoryLimit.mark.line, 24);
   EXPECT_EQ(spec.memoryLimit.mark.column, 17);
@@ -165,7 +165,7 @@ TEST(Reader, placementList) {
 TEST(Reader, settingsAreLaidOver) {
   Spec spec = read(kSmall, {"costs.forward=[1ms, 2ms, 3ms, 4ms]", "memory.limit=8GiB", "schedule={name: kfkb, k: 2}",
                             "schedule.k=3", "costs.forward=7ms"});
-  EXPECT_EQ(spec.forward[2], 7'000'000'000);
+  EXPECT_EQ(spec[Figure::Forward][2], 7'000'000'000);
   EXPECT_EQ(spec.memoryLimit.value, int64_t(8) << 30);
   EXPECT_EQ(spec.sources[spec.memoryLimit.mark.source], "--set memory.limit=8GiB");
   EXPECT_EQ(spec.schedule.name, "kfkb");
@@ -185,9 +185,9 @@ TEST(Reader, eachRankMayHaveItsOwnMemoryLimit) {
 TEST(Reader, settingsReachIntoLists) {
   const Spec spec = read(kSmall, {"costs.forward=[1ms, 2ms, 3ms, 4ms]", "costs.forward[2]=7ms",
                                   "costs.links=[{from: 0, to: 1}, {from: 1, to: 0}]", "costs.links[1].latency=5ms"});
-  EXPECT_EQ(spec.forward[2], 7'000'000'000);
-  EXPECT_EQ(spec.forward[3], 4'000'000'000);
-  EXPECT_EQ(spec.sources[spec.forward.markOf(2).source], "--set costs.forward[2]=7ms");
+  EXPECT_EQ(spec[Figure::Forward][2], 7'000'000'000);
+  EXPECT_EQ(spec[Figure::Forward][3], 4'000'000'000);
+  EXPECT_EQ(spec.sources[spec[Figure::Forward].markOf(2).source], "--set costs.forward[2]=7ms");
   EXPECT_EQ(spec.links[0].link.latency, 0);
   EXPECT_EQ(spec.links[1].link.latency, 5'000'000'000);
   // Variants are entries of a list too; what an alias repeats is changed in one place alone.
@@ -213,7 +213,7 @@ TEST(Reader, aliasesAndOtherNotation) {
   Spec spec = read("pipeline: {ranks: 2, microbatches: 8}\n"
                    "costs: {forward: &t \"2ms\", backward_input: *t, backward_weight: *t}\n"
                    "schedule: {name: '1f1b'}\n");
-  EXPECT_EQ((*spec.backwardWeight)[1], 2'000'000'000);
+  EXPECT_EQ(spec[Figure::BackwardWeight][1], 2'000'000'000);
   EXPECT_EQ(spec.schedule.name, "1f1b");
   EXPECT_EQ(read("\xEF\xBB\xBF" + std::string(kSmall)).stages, 4);
 }

@@ -28,7 +28,7 @@ TEST(Schema, everyKeyHasItsMapAndADescription) {
     EXPECT_TRUE(seen.insert(key.path).second) << key.path << " stands twice";
     EXPECT_FALSE(key.description.empty()) << key.path;
     // An optimizer's time goes where it does without a map.
-    EXPECT_EQ(key.perStage && key.name() != "time", bool(key.into) != bool(key.intoOptional)) << key.path;
+    EXPECT_EQ(key.perStage && key.name() != "time", key.figure.has_value()) << key.path;
     std::string_view parent = key.parent();
     if (parent.ends_with("[]"))
       parent.remove_suffix(2);

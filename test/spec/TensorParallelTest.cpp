@@ -21,13 +21,13 @@ std::string sharded(const std::string &parallel = "shards: 4",
 
 TEST(TensorParallel, splitsArePlainTimeOfOneShard) {
   const Spec spec = right(sharded("shards: 1")).at(0);
-  EXPECT_EQ(spec.forward.values, std::vector<int64_t>(2, 18 * kMs));
-  EXPECT_EQ(spec.backward->values, std::vector<int64_t>(2, 36 * kMs));
-  EXPECT_EQ(spec.activation.values, std::vector<int64_t>(2, 32'000));
-  EXPECT_EQ(spec.staticBytes.values, std::vector<int64_t>(2, 64'000));
+  EXPECT_EQ(spec[Figure::Forward].values, std::vector<int64_t>(2, 18 * kMs));
+  EXPECT_EQ(spec[Figure::Backward].values, std::vector<int64_t>(2, 36 * kMs));
+  EXPECT_EQ(spec[Figure::Activation].values, std::vector<int64_t>(2, 32'000));
+  EXPECT_EQ(spec[Figure::Static].values, std::vector<int64_t>(2, 64'000));
   const Layer &layer = spec.layers->entries.front();
-  EXPECT_EQ(layer.own.forward, kMs);
-  EXPECT_EQ(layer.forward, 9 * kMs);
+  EXPECT_EQ(layer.own[Figure::Forward], kMs);
+  EXPECT_EQ(layer.figures[Figure::Forward], 9 * kMs);
   ASSERT_EQ(layer.splits.size(), 1u);
   EXPECT_EQ(layer.splits[0].name, "heads");
   EXPECT_EQ(layer.splits[0].units, 16);
@@ -39,9 +39,9 @@ TEST(TensorParallel, aLayerMayBeSplitsAlone) {
                           "- splits: [{name: a, units: 2, forward: 1ms, backward_input: 2ms, backward_weight: 3ms},\n"
                           "           {name: b, units: 3, forward: 4ms, backward_input: 5ms, backward_weight: 6ms}]\n")
                         .at(0);
-  EXPECT_EQ(spec.forward.values, std::vector<int64_t>(1, 5 * kMs));
-  EXPECT_EQ(spec.backwardWeight->values, std::vector<int64_t>(1, 9 * kMs));
-  EXPECT_FALSE(spec.backward);
+  EXPECT_EQ(spec[Figure::Forward].values, std::vector<int64_t>(1, 5 * kMs));
+  EXPECT_EQ(spec[Figure::BackwardWeight].values, std::vector<int64_t>(1, 9 * kMs));
+  EXPECT_FALSE(spec.has(Figure::Backward));
 }
 
 TEST(TensorParallel, shardsAndTheirBalance) {
