@@ -75,23 +75,16 @@ portions::Timing ShardedRanks::timingOf(size_t stage, Pass pass) const {
   return portions::timingOf(all[places[stage].rank], stageAt(stage), portionsAt(stage), pass);
 }
 
-ShardedRanks::Figures ShardedRanks::figuresOf(size_t stage) const {
-  Figures made;
-  made.forward = timingOf(stage, Pass::Forward).whole();
-  made.backwardInput = timingOf(stage, Pass::BackwardInput).whole();
-  made.backwardWeight = timingOf(stage, Pass::BackwardWeight).whole();
-  made.backward = timingOf(stage, Pass::Backward).whole();
-  made.recompute = timingOf(stage, Pass::Recompute).whole();
-  made.optimizer = timingOf(stage, Pass::Optimizer).whole();
+plan::Figures ShardedRanks::figuresOf(size_t stage) const {
+  plan::Figures made;
+  for (const auto &[pass, kind] : kKinds)
+    made.set(portions::figureOf(pass), timingOf(stage, pass).whole());
+  for (const portions::Held &held : portions::heldOf(all[places[stage].rank], stageAt(stage), portionsAt(stage)))
+    for (const plan::FigureRow &row : plan::kFigureTable)
+      if (row.held == plan::HeldUnits::Kept)
+        made.set(row.figure, std::max(made[row.figure], held[row.figure]));
   if (!spec.has(Figure::RecomputeInput))
-    made.recomputeInput = stage == 0 ? 0 : boundaryOf(spec, spec::recomputeInputOf(spec, int64_t(stage)));
-  for (const portions::Held &held : portions::heldOf(all[places[stage].rank], stageAt(stage), portionsAt(stage))) {
-    made.activation = std::max(made.activation, held[Figure::Activation]);
-    made.context = std::max(made.context, held[Figure::WeightContext]);
-    made.backwardContext = std::max(made.backwardContext, held[Figure::BackwardContext]);
-    if (spec.has(Figure::RecomputeInput))
-      made.recomputeInput = std::max(made.recomputeInput, held[Figure::RecomputeInput]);
-  }
+    made.set(Figure::RecomputeInput, stage == 0 ? 0 : boundaryOf(spec, spec::recomputeInputOf(spec, int64_t(stage))));
   return made;
 }
 
@@ -173,14 +166,10 @@ Time ShardedRanks::leastOf(size_t stage, Pass pass, const Least &by, bool given)
   return pipec::leastOf(all[places[stage].rank], stageAt(stage), portionsAt(stage), balance, pass, by, given);
 }
 
-ShardedRanks::Figures ShardedRanks::leastOf(size_t stage, const Least &by, bool given) const {
-  Figures made = figuresOf(stage);
-  made.forward = leastOf(stage, Pass::Forward, by, given);
-  made.backwardInput = leastOf(stage, Pass::BackwardInput, by, given);
-  made.backwardWeight = leastOf(stage, Pass::BackwardWeight, by, given);
-  made.backward = leastOf(stage, Pass::Backward, by, given);
-  made.recompute = leastOf(stage, Pass::Recompute, by, given);
-  made.optimizer = leastOf(stage, Pass::Optimizer, by, given);
+plan::Figures ShardedRanks::leastOf(size_t stage, const Least &by, bool given) const {
+  plan::Figures made = figuresOf(stage);
+  for (const auto &[pass, kind] : kKinds)
+    made.set(portions::figureOf(pass), leastOf(stage, pass, by, given));
   return made;
 }
 
@@ -210,31 +199,31 @@ void ShardedRanks::useFullestShards(schedule::Problem &problem) const {
   }
 }
 
-void useTimes(const spec::Spec &spec, const ShardedRanks::Figures &figures, size_t s, schedule::Problem &problem) {
+void useTimes(const spec::Spec &spec, const plan::Figures &figures, size_t s, schedule::Problem &problem) {
   schedule::Stage &stage = problem.stages[s];
   const bool whole = problem.backward == schedule::BackwardMode::Fused || problem.mixed;
-  stage.forward = figures.forward;
-  stage.backwardInput = spec.has(Figure::BackwardInput) ? figures.backwardInput : 0;
-  stage.backwardWeight = spec.has(Figure::BackwardInput) ? figures.backwardWeight : 0;
-  stage.backward = whole ? figures.backward : stage.backwardInput + stage.backwardWeight;
+  stage.forward = figures[Figure::Forward];
+  stage.backwardInput = spec.has(Figure::BackwardInput) ? figures[Figure::BackwardInput] : 0;
+  stage.backwardWeight = spec.has(Figure::BackwardInput) ? figures[Figure::BackwardWeight] : 0;
+  stage.backward = whole ? figures[Figure::Backward] : stage.backwardInput + stage.backwardWeight;
   stage.input.reset();
   stage.recompute = 0;
   if (spec.recomputed.has(int64_t(s)))
-    schedule::recompute(stage, figures.recomputeInput, figures.recompute);
-  stage.optimizer = figures.optimizer;
+    schedule::recompute(stage, figures[Figure::RecomputeInput], figures[Figure::Recompute]);
+  stage.optimizer = figures[Figure::Optimizer];
 }
 
 void useFigures(const spec::Spec &spec, const ShardedRanks &ranks, schedule::Problem &problem) {
   for (size_t s = 0; s != problem.stages.size(); ++s) {
-    const ShardedRanks::Figures figures = ranks.figuresOf(s);
+    const plan::Figures figures = ranks.figuresOf(s);
     useTimes(spec, figures, s, problem);
     schedule::Stage &stage = problem.stages[s];
     const Bytes back = boundaryOf(spec, stage.gradientBack());
     stage.boundary = boundaryOf(spec, stage.boundary);
     stage.setGradientBack(back);
-    stage.activation = figures.activation;
-    stage.context = figures.context;
-    stage.backwardContext = figures.backwardContext;
+    stage.activation = figures[Figure::Activation];
+    stage.context = figures[Figure::WeightContext];
+    stage.backwardContext = figures[Figure::BackwardContext];
   }
   for (size_t rank = 0; rank != problem.staticBytes.size(); ++rank)
     problem.staticBytes[rank] = ranks.staticBytesOf(rank);

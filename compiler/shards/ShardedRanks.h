@@ -20,13 +20,9 @@ public:
   ShardedRanks(const spec::Spec &spec, const schedule::Problem &problem, const std::vector<int64_t> &cut,
                const std::vector<plan::Portion> &rows);
 
-  /// What passes of a stage take from when all shards have come to when the last is done, and what its shards hold at
-  /// most.
-  struct Figures {
-    schedule::Time forward = 0, backwardInput = 0, backwardWeight = 0, backward = 0, recompute = 0, optimizer = 0;
-    schedule::Bytes activation = 0, context = 0, backwardContext = 0, recomputeInput = 0;
-  };
-  Figures figuresOf(size_t stage) const;
+  /// The times of a stage's passes, each from when all shards have come to when the last is done; and of each size what
+  /// the shard that holds most of it holds.
+  plan::Figures figuresOf(size_t stage) const;
   /// Of the shard of a rank that holds most.
   schedule::Bytes staticBytesOf(size_t rank) const;
   /// Gives each rank the sizes of one of its shards, which holds most with one microbatch in flight at each stage.
@@ -37,7 +33,7 @@ public:
   Shards shards() const;
 
   /// The same with pipec::leastOf().
-  Figures leastOf(size_t stage, const Least &by, bool given) const;
+  plan::Figures leastOf(size_t stage, const Least &by, bool given) const;
 
   const std::vector<portions::Group> &groups() const { return all; }
   const portions::StagePortions &portionsAt(size_t stage) const {
@@ -69,6 +65,6 @@ private:
 /// spec's.
 void useFigures(const spec::Spec &spec, const ShardedRanks &ranks, schedule::Problem &problem);
 /// Gives a stage of a problem the times of these figures, R where the spec recomputes the stage.
-void useTimes(const spec::Spec &spec, const ShardedRanks::Figures &figures, size_t s, schedule::Problem &problem);
+void useTimes(const spec::Spec &spec, const plan::Figures &figures, size_t s, schedule::Problem &problem);
 
 } // namespace pipec
