@@ -25,7 +25,7 @@ public:
     for (uint32_t i = 0; i != count; ++i) {
       if (plan::isTransfer(kindOf(i)))
         continue;
-      const uint32_t last = i + (kindOf(i) == plan::Kind::Overlapped ? 2 : 0);
+      const uint32_t last = i + (plan::isHeader(kindOf(i)) ? 2 : 0);
       for (uint32_t each = i; each <= last; ++each)
         if (const uint32_t in = receiveOf(each); in != kNone)
           add(in);
@@ -33,7 +33,7 @@ public:
       for (uint32_t each = i + 1; each <= last; ++each)
         add(each);
       for (uint32_t each = i; each <= last; ++each)
-        if (const uint32_t out = source.instructions[each].out; out != kNone && kindOf(out) == plan::Kind::Send) {
+        if (const uint32_t out = source.instructions[each].out; out != kNone && plan::sends(kindOf(out))) {
           add(out);
           wait(each);
         }
@@ -47,7 +47,7 @@ private:
   /// The receive whose tensor a pass takes.
   uint32_t receiveOf(uint32_t i) const {
     const uint32_t in = source.instructions[i].in;
-    return in != kNone && kindOf(in) == plan::Kind::Recv ? in : kNone;
+    return in != kNone && plan::receives(kindOf(in)) ? in : kNone;
   }
 
   void add(uint32_t i) {

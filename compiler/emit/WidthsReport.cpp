@@ -17,7 +17,7 @@ namespace {
 /// On how many ranks an operation runs.
 int32_t widthOf(const std::vector<int32_t> &widths, const plan::Operation &operation) {
   const int32_t own = widths[size_t(operation.stage)];
-  return operation.kind != plan::Kind::Reshard
+  return !plan::movesSamples(operation.kind)
              ? own
              : std::max(own, widths[size_t(plan::takerOf(operation.stage, operation.of))]);
 }

@@ -31,7 +31,7 @@ int64_t bandwidthOf(const plan::Program &sender, int32_t peer) {
   constexpr __int128 kPicosecondsPerSecond = 1'000'000'000'000;
   const Operation *largest = nullptr;
   for (const Operation &operation : sender.operations)
-    if (operation.kind == Kind::Send && operation.peer == peer && operation.cost > 0 && operation.bytes > 0 &&
+    if (plan::sends(operation.kind) && operation.peer == peer && operation.cost > 0 && operation.bytes > 0 &&
         (!largest || operation.bytes > largest->bytes))
       largest = &operation;
   if (!largest)
@@ -80,7 +80,7 @@ public:
 
   /// A transfer on the chain; what comes after it began when its wire was free, or when its data arrived.
   void transfer(const Occurrence &place) {
-    const Occurrence send = recording.at(place).operation->kind == Kind::Send ? place : recording.peerOf(place);
+    const Occurrence send = plan::sends(recording.at(place).operation->kind) ? place : recording.peerOf(place);
     const Operation &operation = *recording.at(send).operation;
     const Time wire = recording.at(send).end - recording.at(send).start;
     if (const int64_t now = bandwidthOf(variant.programs[size_t(rankOf(send))], operation.peer);
@@ -100,7 +100,7 @@ private:
     int32_t peer = -1;
     Direction direction = Direction::Recv;
     if (plan::isTransfer(own.kind)) {
-      const Occurrence recv = own.kind == Kind::Recv ? place : recording.peerOf(place);
+      const Occurrence recv = plan::receives(own.kind) ? place : recording.peerOf(place);
       if (recv.place == by.place)
         peer = recording.at(recv).operation->peer;
     } else {

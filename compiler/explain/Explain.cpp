@@ -103,7 +103,7 @@ private:
     latest = nameOf(variant, recording, of);
     CauseLink link{fmt::format("{} runs {}", processName(of.place), latest), of.place, 1, executed.start, executed.end};
     if (const plan::Kind kind = executed.operation->kind; plan::isTransfer(kind)) {
-      const Occurrence send = kind == plan::Kind::Send ? of : recording.peerOf(of), recv = recording.peerOf(send);
+      const Occurrence send = plan::sends(kind) ? of : recording.peerOf(of), recv = recording.peerOf(send);
       const plan::Operation &operation = *recording.at(send).operation;
       link.place = recv.place;
       link.what =

@@ -33,7 +33,7 @@ public:
       const uint32_t first = std::exchange(instruction.firstWait, uint32_t(program.waits.size()));
       const uint32_t count = std::exchange(instruction.waits, 0);
       // The header of an overlapped pair waits for what either of its two needs.
-      const uint32_t last = i + (of(i).kind == Kind::Overlapped ? 2 : 0);
+      const uint32_t last = i + (plan::isHeader(of(i).kind) ? 2 : 0);
       for (uint32_t each = i; each <= last; ++each)
         data(each, instruction);
       for (uint32_t w = first; w != first + count; ++w)
@@ -71,7 +71,7 @@ private:
     inRing.resize(program.instructions.size());
     for (uint32_t i = 0; i != program.instructions.size(); ++i)
       if (plan::isTransfer(of(i).kind)) {
-        Uses &uses = rings[{of(i).peer, of(i).kind == Kind::Send}];
+        Uses &uses = rings[{of(i).peer, plan::sends(of(i).kind)}];
         inRing[i] = uses.transfers.size();
         uses.transfers.push_back(i);
       }
@@ -85,14 +85,14 @@ private:
   /// A send buffer is taken by the pass that fills it, and free when the send ends. A receive buffer is taken by the
   /// receive, and free when the pass ends that takes what is in it.
   void reuse(uint32_t i, Instruction &waiting) {
-    const uint32_t transfer = of(i).kind == Kind::Recv ? i : handed.to[i];
+    const uint32_t transfer = plan::receives(of(i).kind) ? i : handed.to[i];
     if (transfer == kNone)
       return;
-    const Uses &uses = rings.at({of(transfer).peer, of(transfer).kind == Kind::Send});
+    const Uses &uses = rings.at({of(transfer).peer, plan::sends(of(transfer).kind)});
     const size_t n = inRing[transfer], all = uses.transfers.size();
     const bool previousStep = n < uses.size;
     const uint32_t user = uses.transfers[previousStep ? n + (all - 1 - n) / uses.size * uses.size : n - uses.size];
-    if (of(user).kind == Kind::Send)
+    if (plan::sends(of(user).kind))
       wait(waiting, placeOf(user), previousStep);
     else if (handed.to[user] != kNone)
       wait(waiting, placeOf(handed.to[user]), previousStep);

@@ -98,7 +98,7 @@ private:
     std::vector<RingPlan *> ringOf(program.operations.size(), nullptr);
     for (size_t o = 0; o != program.operations.size(); ++o)
       if (const plan::Operation &operation = program.operations[o]; plan::isTransfer(operation.kind)) {
-        ringOf[o] = &rings[{operation.peer, operation.kind == plan::Kind::Send}];
+        ringOf[o] = &rings[{operation.peer, plan::sends(operation.kind)}];
         ringOf[o]->bytes = std::max(ringOf[o]->bytes, operation.bytes);
       }
     for (uint32_t i = 0; i != program.instructions.size(); ++i) {
@@ -106,7 +106,7 @@ private:
       RingPlan *ring = ringOf[own.operation];
       if (!ring)
         continue;
-      bool sends = program.kind(own) == plan::Kind::Send;
+      bool sends = plan::sends(program.kind(own));
       ring->uses.push_back(sends ? RingPlan::Use{own.in, i, i} : RingPlan::Use{i, own.out, i});
     }
     return success();
@@ -124,7 +124,7 @@ private:
     bool anyFree = false;
     for (plan::Program &program : variant.programs)
       for (plan::Operation &operation : program.operations)
-        if ((plan::isCompute(operation.kind) || operation.kind == plan::Kind::Overlapped) && operation.cost == 0) {
+        if ((plan::isCompute(operation.kind) || plan::isHeader(operation.kind)) && operation.cost == 0) {
           operation.cost = 1;
           anyFree = true;
         }
@@ -269,9 +269,8 @@ private:
       if (!plan::isTransfer(operation.kind))
         continue;
       const Graph::Node node = dependences.nodeOf(rank, i);
-      const std::pair<int32_t, int> key = pairsAlone
-                                              ? std::pair(operation.peer, int(operation.kind == plan::Kind::Send))
-                                              : std::pair(-1, int(own.queue));
+      const std::pair<int32_t, int> key =
+          pairsAlone ? std::pair(operation.peer, int(plan::sends(operation.kind))) : std::pair(-1, int(own.queue));
       const auto [it, isNew] = last.try_emplace(key, node);
       if (!isNew)
         dependences.edge(std::exchange(it->second, node), node);

@@ -55,9 +55,9 @@ private:
       if (!plan::isCollective(operation.kind) || operation.stage != stage || operation.layers == 0 ||
           plan::isOfShared(operation))
         continue;
-      if (operation.kind != plan::Kind::AllGather)
+      if (plan::sums(operation.kind))
         sums[operation.firstLayer] = operation.kind == plan::Kind::AllReduce;
-      if (operation.kind != plan::Kind::ReduceScatter)
+      if (plan::gathers(operation.kind))
         gathers.insert(operation.firstLayer);
     }
     schedule::StageBundles made;

@@ -122,7 +122,7 @@ private:
   /// Whether something may stand right before it: not before the second of a pair, nor between its header and its
   /// first.
   bool isEntry(size_t at) const {
-    const auto isHeader = [&](size_t other) { return operationAt(other).kind == plan::Kind::Overlapped; };
+    const auto isHeader = [&](size_t other) { return plan::isHeader(operationAt(other).kind); };
     return !isHeader(at - 1) && (at < 2 || !isHeader(at - 2));
   }
 

@@ -34,7 +34,7 @@ LogicalResult placeAsGiven(PipelineOp pipeline, ProgramSet &set) {
       if (plan::isOrdered(operation.kind))
         upTo.push_back(i + 1);
       if (plan::isTransfer(operation.kind))
-        unplaced[keyOf(operation.kind == plan::Kind::Send, operation.of == plan::Payload::Forward, operation.stage,
+        unplaced[keyOf(plan::sends(operation.kind), operation.of == plan::Payload::Forward, operation.stage,
                        program.instructions[i].microbatch)] = i;
     }
     std::vector<uint32_t> order, awaited; // awaited: sends that the next instructions wait for
@@ -43,7 +43,7 @@ LogicalResult placeAsGiven(PipelineOp pipeline, ProgramSet &set) {
     uint32_t next = 0;                    // the first instruction, transfers aside, that is not placed
     auto place = [&](uint32_t record) {
       // The header of an overlapped pair has no uses of its own: the pair's F has them.
-      const bool overlaps = program.kind(program.instructions[record]) == plan::Kind::Overlapped;
+      const bool overlaps = plan::isHeader(program.kind(program.instructions[record]));
       for (const uint32_t send : awaited)
         gates.push_back({record + (overlaps ? 1 : 0), send});
       order.push_back(record);
@@ -61,7 +61,7 @@ LogicalResult placeAsGiven(PipelineOp pipeline, ProgramSet &set) {
         continue;
       }
       placeOwn(upTo[passes]);
-      const bool sends = action.kind == plan::Kind::Send;
+      const bool sends = plan::sends(action.kind);
       auto &known = action.waits ? sent : unplaced;
       const auto key = keyOf(sends, action.of == plan::Payload::Forward, action.stage, action.microbatch);
       const auto found = known.find(key);

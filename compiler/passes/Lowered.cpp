@@ -33,7 +33,7 @@ public:
     program.waits.reserve(count + source.uses.size());
     for (uint32_t i = 0; i != count; ++i) {
       // The two passes of a pair start when both can, so the pair's header waits for what either of them waits for.
-      const uint32_t last = i + (source.kind(source.instructions[i]) == plan::Kind::Overlapped ? 2 : 0);
+      const uint32_t last = i + (plan::isHeader(source.kind(source.instructions[i])) ? 2 : 0);
       program.instructions[i].firstWait = uint32_t(program.waits.size());
       for (uint32_t of = i; of <= last; ++of)
         addWaits(of, program.instructions[i]);
@@ -95,12 +95,12 @@ private:
     ringOf.resize(source.operations.size(), nullptr);
     for (size_t o = 0; o != source.operations.size(); ++o)
       if (const plan::Operation &operation = source.operations[o]; plan::isTransfer(operation.kind))
-        if (auto it = lastUsers.find({operation.peer, operation.kind == plan::Kind::Send}); it != lastUsers.end())
+        if (auto it = lastUsers.find({operation.peer, plan::sends(operation.kind)}); it != lastUsers.end())
           ringOf[o] = &it->second;
     for (uint32_t i = 0; i != source.instructions.size(); ++i) {
       const Instruction &own = source.instructions[i];
       LastUsers *last = ringOf[own.operation];
-      const bool sends = source.kind(own) == plan::Kind::Send;
+      const bool sends = plan::sends(source.kind(own));
       if (last && (sends || own.out != kNone))
         last->note(placeOf(sends ? i : own.out));
     }
@@ -115,7 +115,7 @@ private:
       return;
     covered = on.ordinal;
     // A header has the waits of two passes. Of two waits on one queue the later is enough.
-    if (program.operations[instruction.operation].kind == plan::Kind::Overlapped)
+    if (plan::isHeader(program.operations[instruction.operation].kind))
       for (uint32_t w = instruction.firstWait; w != program.waits.size(); ++w)
         if (plan::Wait &other = program.waits[w]; other.queue == on.queue && other.previousStep == previousStep) {
           other.base = on.ordinal;
@@ -129,7 +129,7 @@ private:
   void addWaits(uint32_t i, plan::Instruction &instruction) {
     const Instruction &own = source.instructions[i];
     const plan::Kind kind = source.kind(own);
-    if (kind != plan::Kind::Recv && own.in != kNone)
+    if (!plan::receives(kind) && own.in != kNone)
       wait(instruction, placeOf(own.in), false);
     for (; nextUse != source.uses.size() && source.uses[nextUse].user == i; ++nextUse)
       wait(instruction, placeOf(source.uses[nextUse].definition), false);
@@ -139,7 +139,7 @@ private:
       return;
     // The first users of slots in this step wait for the last ones of the step before. A slot's user is a receive, or
     // the pass whose result is sent.
-    if (kind == plan::Kind::Recv)
+    if (plan::receives(kind))
       waitForLast(instruction, ringOf[own.operation]);
     else if (plan::isCompute(kind) && own.out != kNone)
       waitForLast(instruction, ringOf[source.instructions[own.out].operation]);

@@ -50,10 +50,9 @@ struct Numbered {
         const plan::Kind kind = program.kind(own);
         if (!plan::isTransfer(kind) && passOf[rank][i] == kNone)
           continue;
-        if (cell == rows[rank].end() ||
-            *cell++ != (kind == plan::Kind::Send   ? Cell{Cell::Kind::Send, own.out}
-                        : kind == plan::Kind::Recv ? Cell{Cell::Kind::Recv, own.in}
-                                                   : Cell{Cell::Kind::Pass, passOf[rank][i]}))
+        if (cell == rows[rank].end() || *cell++ != (plan::sends(kind)      ? Cell{Cell::Kind::Send, own.out}
+                                                    : plan::receives(kind) ? Cell{Cell::Kind::Recv, own.in}
+                                                                           : Cell{Cell::Kind::Pass, passOf[rank][i]}))
           return false;
       }
       if (cell != rows[rank].end())
@@ -92,8 +91,7 @@ std::optional<Numbered> number(const ProgramSet &set) {
   Numbered made;
   for (const Program &program : set.programs) {
     auto isTransfer = [&](uint32_t record) { return plan::isTransfer(program.kind(program.instructions[record])); };
-    if (program.rings ||
-        llvm::any_of(program.operations, [](const auto &each) { return each.kind == plan::Kind::Overlapped; }) ||
+    if (program.rings || llvm::any_of(program.operations, [](const auto &each) { return plan::isHeader(each.kind); }) ||
         llvm::any_of(program.uses, [&](const Use &use) { return isTransfer(use.user) || isTransfer(use.definition); }))
       return std::nullopt;
     numberPasses(program, made);

@@ -43,7 +43,7 @@ public:
       if (const plan::Window window = plan::windowOf(program, uint32_t(&i - program.instructions.data()));
           window.length != 0)
         symbol = mix(mix(symbol, uint64_t(window.length)), uint64_t(window.from));
-      if (program.operations[i.operation].kind == plan::Kind::Overlapped)
+      if (plan::isHeader(program.operations[i.operation].kind))
         left = 3;
       inPair.push_back(left == 1 || left == 2);
       if (left != 0)

@@ -12,7 +12,7 @@ Status perfetto(const plan::Variant &variant, int64_t steps, std::string &json) 
   simulate::Options options;
   options.steps = steps;
   options.observe = [&](const simulate::Event &event) {
-    if (event.operation->kind == plan::Kind::Overlapped)
+    if (plan::isHeader(event.operation->kind))
       return; // the two behind it speak for it
     events.push_back({event.place, event.queue, event.operation->kind, event.operation->of, event.operation->stage,
                       event.operation->peer, event.microbatch, event.step, 0, event.start, event.end, 0, 0, 0,

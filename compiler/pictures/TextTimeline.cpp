@@ -134,9 +134,9 @@ private:
         ++end;
       if (box && !merged(c)) {
         const std::string letter(lookOf(box->kind).letter);
-        std::string label = box->kind == plan::Kind::Overlapped ? box->label
-                            : plan::isCompute(box->kind)        ? letter + box->label
-                                                                : letter;
+        std::string label = plan::isHeader(box->kind)    ? box->label
+                            : plan::isCompute(box->kind) ? letter + box->label
+                                                         : letter;
         if (label.size() > end - c)
           label = letter;
         for (size_t i = 0; i != end - c; ++i)

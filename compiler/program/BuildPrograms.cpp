@@ -14,7 +14,7 @@ namespace {
 void setTimes(const schedule::Problem &problem, int32_t rank, plan::Operation &operation) {
   const plan::Kind kind = operation.kind;
   if (plan::isTransfer(kind)) {
-    const bool sends = kind == plan::Kind::Send;
+    const bool sends = plan::sends(kind);
     const schedule::Link &link = problem.linkBetween(sends ? rank : operation.peer, sends ? operation.peer : rank);
     operation.cost = schedule::wireTime(operation.bytes, link.bandwidth);
     operation.latency = link.latency;
@@ -25,7 +25,7 @@ void setTimes(const schedule::Problem &problem, int32_t rank, plan::Operation &o
                          ? schedule::sharedSumTime(problem, problem.shared[size_t(operation.firstLayer)])
                      : operation.of == plan::Payload::Norm ? problem.globalNorm.value_or(0)
                                                            : schedule::copySumTime(problem, rank);
-  } else if (kind != plan::Kind::Overlapped) {
+  } else if (!plan::isHeader(kind)) {
     operation.cost = schedule::ownCost(problem.stages[size_t(operation.stage)], schedule::letterOf(kind));
   }
 }
@@ -388,7 +388,7 @@ void setTimes(const schedule::Problem &problem, plan::Variant &variant) {
       setTimes(problem, program.rank, operation);
     for (size_t i = 0; i != program.instructions.size(); ++i) {
       plan::Operation &header = program.operations[program.instructions[i].operation];
-      if (header.kind != plan::Kind::Overlapped)
+      if (!plan::isHeader(header.kind))
         continue;
       const auto passAt = [&](size_t at) {
         const plan::Operation &pass = program.operations[program.instructions[at].operation];

@@ -25,7 +25,7 @@ public:
     for (size_t rank = 0; rank != peers.size(); ++rank) {
       std::set<int32_t> sorted;
       for (const plan::Operation &operation : set.programs[rank].operations)
-        if (operation.kind == plan::Kind::Send)
+        if (plan::sends(operation.kind))
           sorted.insert(operation.peer);
       peers[rank].assign(sorted.begin(), sorted.end());
       first.push_back(first.back() + uint32_t(sorted.size()));
@@ -60,7 +60,7 @@ Dependences::Dependences(const ProgramSet &set, Levels levels) {
       plan::Kind kind = program.kind(program.instructions[i]);
       if (plan::isTransfer(kind))
         continue;
-      const bool overlaps = kind == plan::Kind::Overlapped;
+      const bool overlaps = plan::isHeader(kind);
       // Collectives with replicas, and the updates between them, take none of the rank's time.
       const bool ofReplicas = !plan::isCompute(kind) && program.of(program.instructions[i]).layers != 0;
       Graph::Node node = graph.add(ofReplicas ? 0 : kPassLevels, ties.ofPasses(rank));
@@ -137,7 +137,7 @@ void Dependences::arrange(ProgramSet &set, const std::vector<Graph::Node> &order
     } else {
       const auto [rank, record] = placeOf(node);
       const Program &program = set.programs[rank];
-      const bool overlaps = program.kind(program.instructions[record]) == plan::Kind::Overlapped;
+      const bool overlaps = plan::isHeader(program.kind(program.instructions[record]));
       places[node].second = uint32_t(orders[rank].size());
       for (uint32_t i = record; i != record + (overlaps ? 3 : 1); ++i)
         orders[rank].push_back(i);

@@ -94,7 +94,7 @@ void PassParts::run() {
     const plan::Operation &operation = program.of(program.instructions[i]);
     const int32_t stage = operation.stage;
     const plan::Kind kind = operation.kind;
-    if (kind == plan::Kind::Overlapped) {
+    if (plan::isHeader(kind)) {
       inPair = true;
       pairEnd = i + 2;
     }

@@ -42,7 +42,7 @@ uint32_t Program::queueFor(const plan::Operation &operation) {
   QueueKey key;
   if (plan::isCommunication(operation.kind)) {
     key.queue = {plan::QueueKind::Communicator, plan::Priority::Compute};
-    key.ends = queueKey(communicator, operation.peer, operation.kind == plan::Kind::Send);
+    key.ends = queueKey(communicator, operation.peer, plan::sends(operation.kind));
     // 3 tells a group from a peer (queueKey gives 0 to 2); 4: whatever the group, all of a rank go in one order.
     if (plan::isExchange(operation))
       key.ends = {-1, 4};
@@ -146,13 +146,13 @@ void ProgramSet::moved(size_t rank, const std::vector<uint32_t> &placed) {
   for (uint32_t i = 0; i != program.instructions.size(); ++i) {
     Instruction &instruction = program.instructions[i];
     const plan::Kind kind = program.kind(instruction);
-    if (kind != plan::Kind::Recv)
+    if (!plan::receives(kind))
       follow(instruction.in);
-    if (kind != plan::Kind::Send)
+    if (!plan::sends(kind))
       follow(instruction.out);
-    if (kind == plan::Kind::Send && instruction.out != kNone)
+    if (plan::sends(kind) && instruction.out != kNone)
       transfers[instruction.out].send = i;
-    else if (kind == plan::Kind::Recv && instruction.in != kNone)
+    else if (plan::receives(kind) && instruction.in != kNone)
       transfers[instruction.in].recv = i;
   }
   for (std::vector<Use> *uses : {&program.uses, &program.carried}) {
@@ -213,7 +213,7 @@ void ProgramSet::erase(size_t rank, uint32_t at) {
   const Program &program = programs[rank];
   const Instruction &instruction = program.instructions[at];
   const plan::Kind kind = program.kind(instruction);
-  uint32_t transfer = kind == plan::Kind::Send ? instruction.out : kind == plan::Kind::Recv ? instruction.in : kNone;
+  uint32_t transfer = plan::sends(kind) ? instruction.out : plan::receives(kind) ? instruction.in : kNone;
   if (transfer != kNone) {
     const Transfer &ends = transfers[transfer];
     gone.assign({{size_t(ends.from), ends.send}, {size_t(ends.to), ends.recv}});
@@ -269,13 +269,13 @@ std::string ProgramSet::check() const {
           own.place >= program.places.size())
         return "rank " + std::to_string(rank) + ": instruction " + std::to_string(i) + " names what is not there";
       const plan::Kind kind = program.kind(own);
-      if (kind == plan::Kind::Send && own.out != kNone && (own.out >= transfers.size() || transfers[own.out].send != i))
+      if (plan::sends(kind) && own.out != kNone && (own.out >= transfers.size() || transfers[own.out].send != i))
         return wrong(i, "is not the send of its transfer");
-      if (kind == plan::Kind::Recv && own.in != kNone && (own.in >= transfers.size() || transfers[own.in].recv != i))
+      if (plan::receives(kind) && own.in != kNone && (own.in >= transfers.size() || transfers[own.in].recv != i))
         return wrong(i, "is not the receive of its transfer");
       if (plan::isCompute(kind) && own.out != kNone && (own.out >= count || program.instructions[own.out].in != i))
         return wrong(i, "makes what its send does not take");
-      if (kind == plan::Kind::Recv && own.out != kNone && (own.out >= count || program.instructions[own.out].in != i))
+      if (plan::receives(kind) && own.out != kNone && (own.out >= count || program.instructions[own.out].in != i))
         return wrong(i, "brings what its pass does not take");
     }
     for (const std::vector<Use> *uses : {&program.uses, &program.carried}) {
@@ -314,7 +314,7 @@ schedule::Words wordsOf(const ProgramSet &set) {
     std::set<std::tuple<plan::Kind, int32_t, int32_t>> begun; // passes in parts
     for (const Instruction &instruction : program.instructions) {
       const plan::Operation &operation = program.of(instruction);
-      overlapped |= operation.kind == plan::Kind::Overlapped;
+      overlapped |= plan::isHeader(operation.kind);
       if (!plan::isOrdered(operation.kind) ||
           (operation.layers != 0 && !begun.insert({operation.kind, operation.stage, instruction.microbatch}).second))
         continue;

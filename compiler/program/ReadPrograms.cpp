@@ -127,7 +127,7 @@ private:
   void link(uint32_t i) {
     Instruction &own = program.instructions[i];
     const plan::Kind kind = program.kind(own);
-    if (kind == plan::Kind::Overlapped)
+    if (plan::isHeader(kind))
       return; // its two passes have the operands
     for (Value operand : ops[i]->getOperands()) {
       const auto found = index.find(sourceOf(operand));
@@ -143,13 +143,13 @@ private:
       const bool data = !isa<TokenType>(operand.getType());
       if (program.onWeightsQueue(own)) {
         own.in = own.in == kNone ? definition : std::max(own.in, definition);
-      } else if (kind == plan::Kind::Send && data && plan::isCompute(sourceKind)) {
+      } else if (plan::sends(kind) && data && plan::isCompute(sourceKind)) {
         own.in = definition;
         source.out = i;
-      } else if (own.in == kNone && sourceKind == plan::Kind::Recv && operand.hasOneUse() && plan::isCompute(kind)) {
+      } else if (own.in == kNone && plan::receives(sourceKind) && operand.hasOneUse() && plan::isCompute(kind)) {
         own.in = definition;
         source.out = i;
-      } else if (!data || sourceKind == plan::Kind::Recv) {
+      } else if (!data || plan::receives(sourceKind)) {
         program.uses.push_back({i, definition});
       }
     }
@@ -219,11 +219,11 @@ public:
     collect();
     for (size_t rank = 0; rank != set.ranks(); ++rank)
       for (uint32_t i = 0; i != set.programs[rank].instructions.size(); ++i)
-        if (set.programs[rank].kind(set.programs[rank].instructions[i]) == plan::Kind::Send && failed(match(rank, i)))
+        if (plan::sends(set.programs[rank].kind(set.programs[rank].instructions[i])) && failed(match(rank, i)))
           return failure();
     for (const Program &program : set.programs)
       for (uint32_t i = 0; left != 0 && i != program.instructions.size(); ++i)
-        if (const Instruction &own = program.instructions[i]; program.kind(own) == plan::Kind::Recv && own.in == kNone)
+        if (const Instruction &own = program.instructions[i]; plan::receives(program.kind(own)) && own.in == kNone)
           return program.emitError(i) << program.nameOf(i) << " on rank " << program.rank << " has no send on rank "
                                       << program.of(own).peer;
     return success();
@@ -240,7 +240,7 @@ private:
   void collect() {
     for (const Program &program : set.programs)
       for (uint32_t i = 0; i != program.instructions.size(); ++i)
-        if (const Instruction &own = program.instructions[i]; program.kind(own) == plan::Kind::Recv) {
+        if (const Instruction &own = program.instructions[i]; plan::receives(program.kind(own))) {
           const plan::Operation &recv = program.of(own);
           receives[keyOf(recv, recv.stage, own.microbatch, recv.peer, program.rank)] = i;
           ++left;
@@ -314,7 +314,7 @@ FailureOr<ProgramSet> readPrograms(ModuleOp module) {
     return failure();
   for (const Program &program : set.programs)
     for (uint32_t i = 0; i != program.instructions.size(); ++i)
-      if (program.kind(program.instructions[i]) == plan::Kind::Reshard)
+      if (plan::movesSamples(program.kind(program.instructions[i])))
         return program.emitError(i)
                    << "programs of stages on several ranks are not read yet: text does not say what the "
                       "gradients of each layer are",

@@ -41,7 +41,7 @@ public:
     builder.setInsertionPointToEnd(&op.getStep().front());
     ops.resize(program.instructions.size());
     for (uint32_t i = 0; i != ops.size(); ++i) {
-      if (program.kind(program.instructions[i]) != plan::Kind::Overlapped) {
+      if (!plan::isHeader(program.kind(program.instructions[i]))) {
         ops[i] = make(i);
         continue;
       }
@@ -100,7 +100,7 @@ private:
         yieldsToken[use.definition] = true;
     for (const Instruction &instruction : program.instructions) {
       const plan::Kind kind = program.kind(instruction);
-      if (kind == plan::Kind::Recv && instruction.out != kNone)
+      if (plan::receives(kind) && instruction.out != kNone)
         yieldsToken[instruction.out] = true;
       if (program.onWeightsQueue(instruction) && instruction.in != kNone)
         yieldsToken[instruction.in] = true;
@@ -108,7 +108,7 @@ private:
   }
 
   IntegerAttr slotOf(const plan::Operation &operation) {
-    const auto found = slots.find({operation.peer, operation.kind == plan::Kind::Send});
+    const auto found = slots.find({operation.peer, plan::sends(operation.kind)});
     if (found == slots.end())
       return {};
     auto &[size, next] = found->second;

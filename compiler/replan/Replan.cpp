@@ -64,7 +64,7 @@ std::optional<Difference> differenceOfCosts(const spec::Spec &spec, const plan::
         return Difference{markOf(spec, each),
                           fmt::format("{} of stage {} takes {} by the spec and {} in the plan", plan::name(each.kind),
                                       each.stage, plan::timeText(each.cost), plan::timeText(other.cost))};
-      if (each.kind == plan::Kind::Send && each.bytes != other.bytes)
+      if (plan::sends(each.kind) && each.bytes != other.bytes)
         return Difference{each.of == plan::Payload::Backward && spec.has(Figure::BoundaryGradient)
                               ? spec[Figure::BoundaryGradient].mark
                               : spec[Figure::Boundary].mark,

@@ -47,7 +47,7 @@ TorchRows::TorchRows(const plan::Variant &variant) : variant(variant) {
   for (const plan::Program &program : variant.programs)
     each(program, [&](const plan::Step &step) {
       const plan::Operation &operation = *step.operation;
-      if (operation.kind == plan::Kind::Send)
+      if (plan::sends(operation.kind))
         moves.from(operation.stage, operation.of == plan::Payload::Forward, step.microbatch()) = count++;
     });
   traffic.moves.resize(count);
@@ -60,8 +60,7 @@ TorchRows::TorchRows(const plan::Variant &variant) : variant(variant) {
     std::map<std::tuple<int32_t, plan::Kind, int64_t>, uint32_t> whole; // a pass in parts is one where it begins
     each(program, [&](const plan::Step &step) {
       const plan::Operation &operation = *step.operation;
-      const bool opensPair =
-          !plan::isTransfer(operation.kind) && std::exchange(opens, operation.kind == plan::Kind::Overlapped);
+      const bool opensPair = !plan::isTransfer(operation.kind) && std::exchange(opens, plan::isHeader(operation.kind));
       bool hasCell = *plan::rowOf(operation.kind).torch != 0;
       if (hasCell && operation.layers != 0) {
         const auto [known, begins] =
@@ -78,7 +77,7 @@ TorchRows::TorchRows(const plan::Variant &variant) : variant(variant) {
                                 .stage = operation.stage,
                                 .microbatch = int32_t(step.microbatch())};
       const uint32_t queue = traffic.queues + step.instruction->queue;
-      if (operation.kind == plan::Kind::Send) {
+      if (plan::sends(operation.kind)) {
         const uint32_t index = moves.from(cell.stage, operation.of == plan::Payload::Forward, cell.microbatch);
         Traffic::Move &move = traffic.moves[index];
         move.sends = queue;
@@ -93,7 +92,7 @@ TorchRows::TorchRows(const plan::Variant &variant) : variant(variant) {
       const bool forward = of == plan::Payload::Forward;
       const uint32_t taken =
           of == plan::Payload::None ? Traffic::kNone : moves.to(cell.stage, forward, cell.microbatch);
-      if (operation.kind == plan::Kind::Recv) {
+      if (plan::receives(operation.kind)) {
         traffic.moves[taken].receives = queue;
         receives[taken] = cell;
         row.push_back({Cell::Kind::Recv, taken});

@@ -249,7 +249,7 @@ static LogicalResult verifyFlow(InstructionOpInterface op) {
   const int32_t neighbour = op.stage() + (op.payload() == plan::Payload::Forward ? -1 : 1);
   Operation *from = sourceOf(tensor);
   auto instruction = dyn_cast_or_null<InstructionOpInterface>(from);
-  const bool received = instruction && instruction.kind() == plan::Kind::Recv;
+  const bool received = instruction && plan::receives(instruction.kind());
   if (isTensorOf(instruction, op.payload(), received ? op.stage() : neighbour, op.microbatch()))
     return success();
   InFlightDiagnostic error = op->emitOpError() << "expected its tensor to be that of stage " << neighbour

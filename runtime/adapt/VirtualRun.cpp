@@ -18,7 +18,7 @@ namespace {
 void see(const simulate::Event &event, const plan::Variant &variant, Measured &measured) {
   const plan::Operation &operation = *event.operation;
   Sample sample{event.end, {}, event.place, -1};
-  if (operation.kind == plan::Kind::Recv) {
+  if (plan::receives(operation.kind)) {
     sample.from = operation.peer;
     sample.to = event.rank;
     sample.tally.add(event.end - event.start, event.end - event.free, operation.bytes);
@@ -37,7 +37,7 @@ void see(const simulate::Event &event, const plan::Variant &variant, Measured &m
 bool hasPairs(const plan::Variant &variant) {
   for (const plan::Program &program : variant.programs)
     for (const plan::Operation &operation : program.operations)
-      if (operation.kind == plan::Kind::Overlapped)
+      if (plan::isHeader(operation.kind))
         return true;
   return false;
 }

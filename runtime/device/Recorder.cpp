@@ -136,7 +136,7 @@ std::vector<trace::Event> Recorder::events() const {
     int inPair = 0; // so many more of an overlapped pair, both of which begin with it
     plan::Time begin = 0;
     for (Walk walk(*stretch.stream); n < end && !walk.done(); ++n, walk.next()) {
-      if (walk.at().operation->kind == plan::Kind::Overlapped) {
+      if (plan::isHeader(walk.at().operation->kind)) {
         inPair = 2;
         begin = times[n].start;
         continue;

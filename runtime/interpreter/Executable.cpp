@@ -19,7 +19,7 @@ using plan::Payload;
 
 namespace {
 
-Direction directionOf(const plan::Operation &op) { return op.kind == Kind::Send ? Direction::Send : Direction::Recv; }
+Direction directionOf(const plan::Operation &op) { return plan::sends(op.kind) ? Direction::Send : Direction::Recv; }
 
 } // namespace
 
@@ -62,7 +62,7 @@ Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &
   int inPair = 0; // so many more, which a header stands before
   for (const plan::Instruction &i : program.instructions) {
     const plan::Operation *operation = &program.operations[i.operation];
-    if (operation->kind == Kind::Overlapped) {
+    if (plan::isHeader(operation->kind)) {
       inPair = 2;
     } else if (inPair > 0) {
       --inPair;
@@ -72,7 +72,7 @@ Status Executable::make(std::shared_ptr<const void> owner, const plan::Program &
     }
     Stream::Item item{operation,   nullptr, nullptr,      queueOf[i.queue],
                       i.firstWait, i.waits, i.microbatch, i.microbatchStride};
-    item.heads = operation->kind == Kind::Overlapped;
+    item.heads = plan::isHeader(operation->kind);
     item.window = plan::windowOf(program, uint32_t(&i - program.instructions.data()));
     stream.items.push_back(item);
   }
@@ -257,9 +257,9 @@ Status Executable::findSlots(const TransferMemory &memory, const plan::Variant *
     const plan::Operation &op = *item.operation;
     if (plan::isTransfer(op.kind)) {
       item.out = slots(item, op.of, directionOf(op));
-      if (op.kind == Kind::Send)
+      if (plan::sends(op.kind))
         item.in = slotsIn(landings, item, op.of, Direction::Send);
-    } else if (op.kind == Kind::Reshard) {
+    } else if (plan::movesSamples(op.kind)) {
       item.in = slotOf(op.stage, op.of, Direction::Send);
       item.out = slotOf(plan::takerOf(op.stage, op.of), op.of, Direction::Recv);
     } else if (const Payload of = plan::rowOf(op.kind).gives; of != Payload::None) {

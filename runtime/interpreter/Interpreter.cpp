@@ -112,7 +112,7 @@ void Interpreter::issue(const Round &round, const CallPoint &call) {
       transport.exchange(item.queue, label, *stage);
     else if (plan::isCollective(kind))
       transport.allReduce(item.queue, label, *stage);
-    else if (kind == Kind::Send)
+    else if (plan::sends(kind))
       transport.send(item.queue, label, walk.out(), walk.in());
     else
       transport.recv(item.queue, label, walk.out());

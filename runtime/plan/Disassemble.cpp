@@ -38,7 +38,7 @@ std::string collectiveText(const Operation &o) {
     text += fmt::format(" {}", name(o.of));
   if (isOfShared(o))
     return text + fmt::format(" weight {} stage {} group {}", o.firstLayer, o.stage, o.group);
-  if (o.layers != 0 || o.kind == Kind::Reshard)
+  if (o.layers != 0 || plan::movesSamples(o.kind))
     text += stageText(o);
   if (o.layers != 0 && o.kind == Kind::AllReduce) // which may have a part of them
     text += fmt::format(" bytes {} to {}", o.begin, o.end - 1);
@@ -50,7 +50,7 @@ std::string collectiveText(const Operation &o) {
 std::string operationText(const Operation &o, const std::string &microbatch) {
   if (isTransfer(o.kind))
     return fmt::format("{} {} stage {} microbatch {} {} rank {}", name(o.kind), name(o.of), o.stage, microbatch,
-                       o.kind == Kind::Send ? "to" : "from", o.peer);
+                       plan::sends(o.kind) ? "to" : "from", o.peer);
   if (isCompute(o.kind))
     return fmt::format("{}{} microbatch {}", name(o.kind), stageText(o), microbatch);
   if (isCollective(o.kind))
@@ -227,13 +227,13 @@ struct Traffic {
       reduces = true;
       ofReplicas |= isOfLayers(o) && !isOfShared(o);
       ofShared |= isOfShared(o);
-      ofStages |= o.kind == Kind::Reshard;
+      ofStages |= plan::movesSamples(o.kind);
       group = o.group;
       return;
     }
     several |= peer != -1 && peer != o.peer;
     peer = o.peer;
-    (o.kind == Kind::Send ? sends : receives) = true;
+    (plan::sends(o.kind) ? sends : receives) = true;
   }
   std::string name() const {
     if (ofStages && peer == -1)

@@ -49,7 +49,7 @@ std::vector<Stage> stagesOf(const Variant &variant) {
       if (operation.kind == Kind::Forward)
         pass.parts.push_back(issued);
       else
-        (operation.kind == Kind::Send ? pass.send : pass.receive) = issued;
+        (plan::sends(operation.kind) ? pass.send : pass.receive) = issued;
     }
   }
   return stages;

@@ -47,11 +47,11 @@ HandOvers::HandOvers(const Program &program) {
     const Kind kind = cursor.at().operation->kind;
     if (!isTransfer(kind))
       continue;
-    const uint32_t pass = (kind == Kind::Send ? makers : takers)[values.of(cursor.at())];
+    const uint32_t pass = (plan::sends(kind) ? makers : takers)[values.of(cursor.at())];
     if (pass == kNone)
       continue;
-    (kind == Kind::Send ? from[index] : to[index]) = pass;
-    (kind == Kind::Send ? to[pass] : from[pass]) = index;
+    (plan::sends(kind) ? from[index] : to[index]) = pass;
+    (plan::sends(kind) ? to[pass] : from[pass]) = index;
   }
 }
 

@@ -27,7 +27,7 @@ std::vector<bool> exchangeQueues(const Program &program);
 inline bool isApart(const Program &program, const std::vector<bool> &exchanges, Kind kind, const Wait &wait) {
   if (isTransfer(kind))
     return false;
-  return (rowOf(kind).gives == Payload::None && kind != Kind::Overlapped) || exchanges[wait.queue] ||
+  return (rowOf(kind).gives == Payload::None && !plan::isHeader(kind)) || exchanges[wait.queue] ||
          program.queues[wait.queue].kind == QueueKind::Device;
 }
 

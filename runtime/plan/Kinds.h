@@ -115,6 +115,9 @@ constexpr const char *name(Payload of) {
   return "?";
 }
 
+/// What communication does with its payload. Values add up to sets: an all-reduce sums and gathers.
+enum Carries : uint8_t { kNothing = 0, kSends = 1, kReceives = 2, kSums = 4, kGathers = 8, kMovesSamples = 16 };
+
 /// On which queues an instruction may stand. Values add up to sets.
 enum QueueClass : uint8_t { kComputeQueue = 1, kWeightsQueue = 2, kCommunicator = 4, kUpdatesQueue = 8 };
 
@@ -147,13 +150,14 @@ struct KindRow {
   Kind kind;
   const char *name; // in traces, disassembly, orders and messages
   Class sort;
-  bool ordered = false;           // words and orders name it
-  bool supported = true;          // false: the loader refuses it (rule P6)
-  uint8_t does = kNoWork;         // a set of Work
-  Work after = kNoWork;           // the work of its stage and microbatch behind which it comes
-  uint8_t holds = kNoMemory;      // a set of Memory, taken at its start
-  uint8_t frees = kNoMemory;      // a set of Memory, given back at its end; of kHandedOver at its start
-  Payload gives = Payload::None;  // what a pass hands on; it takes the same from the neighbour on the other side
+  bool ordered = false;          // words and orders name it
+  bool supported = true;         // false: the loader refuses it (rule P6)
+  uint8_t does = kNoWork;        // a set of Work
+  Work after = kNoWork;          // the work of its stage and microbatch behind which it comes
+  uint8_t holds = kNoMemory;     // a set of Memory, taken at its start
+  uint8_t frees = kNoMemory;     // a set of Memory, given back at its end; of kHandedOver at its start
+  Payload gives = Payload::None; // what a pass hands on; it takes the same from the neighbour on the other side
+  uint8_t carries = kNothing;     // a set of Carries
   uint8_t queues = kComputeQueue; // a set of QueueClass
   uint8_t since = 0;              // the minor version of the format that it came with
   char letter = 'O';              // Look::letter of its look
@@ -175,24 +179,25 @@ inline constexpr std::array<KindRow, kKinds> kKindTable = {{
     {.kind = Kind::Backward, .name = "BW", .sort = Class::Compute, .ordered = true,
      .does = kInputGradient | kWeightGradient, .after = kForwardPass, .frees = kActivation | kContext,
      .gives = Payload::Backward, .letter = 'B', .torch = "B", .call = "pipec_stage_backward"},
-    {.kind = Kind::Send, .name = "send", .sort = Class::Communication, .queues = kCommunicator, .letter = 'T',
-     .torch = "SEND"},
-    {.kind = Kind::Recv, .name = "recv", .sort = Class::Communication, .queues = kCommunicator, .letter = 'T',
-     .torch = "RECV"},
+    {.kind = Kind::Send, .name = "send", .sort = Class::Communication, .carries = kSends,
+     .queues = kCommunicator, .letter = 'T', .torch = "SEND"},
+    {.kind = Kind::Recv, .name = "recv", .sort = Class::Communication, .carries = kReceives,
+     .queues = kCommunicator, .letter = 'T', .torch = "RECV"},
     {.kind = Kind::Optimizer, .name = "optimizer", .sort = Class::Updates, .does = kUpdate,
      .queues = kComputeQueue | kUpdatesQueue, .letter = 'O', .call = "pipec_stage_optimizer_step"},
-    {.kind = Kind::AllReduce, .name = "all_reduce", .sort = Class::Collective, .queues = kCommunicator, .letter = 'A'},
-    {.kind = Kind::ReduceScatter, .name = "reduce_scatter", .sort = Class::Collective,
+    {.kind = Kind::AllReduce, .name = "all_reduce", .sort = Class::Collective, .carries = kSums | kGathers,
+     .queues = kCommunicator, .letter = 'A'},
+    {.kind = Kind::ReduceScatter, .name = "reduce_scatter", .sort = Class::Collective, .carries = kSums,
      .queues = kCommunicator, .since = 6, .letter = 'A'},
-    {.kind = Kind::AllGather, .name = "all_gather", .sort = Class::Collective, .queues = kCommunicator,
-     .since = 6, .letter = 'A'},
+    {.kind = Kind::AllGather, .name = "all_gather", .sort = Class::Collective, .carries = kGathers,
+     .queues = kCommunicator, .since = 6, .letter = 'A'},
     {.kind = Kind::Recompute, .name = "R", .sort = Class::Compute, .does = kRecomputation, .after = kForwardPass,
      .holds = kActivation | kContext, .frees = kInput, .since = 4, .letter = 'R'},
     {.kind = Kind::Offload, .name = "offload", .sort = Class::Reserved, .supported = false},
     {.kind = Kind::Load, .name = "load", .sort = Class::Reserved, .supported = false},
     {.kind = Kind::Overlapped, .name = "overlapped", .sort = Class::Header, .since = 2, .letter = 'X'},
-    {.kind = Kind::Reshard, .name = "reshard", .sort = Class::Collective, .queues = kCommunicator, .since = 9,
-     .letter = 'A'},
+    {.kind = Kind::Reshard, .name = "reshard", .sort = Class::Collective, .carries = kMovesSamples,
+     .queues = kCommunicator, .since = 9, .letter = 'A'},
 }};
 // clang-format on
 
@@ -217,6 +222,14 @@ inline constexpr std::array<Class, UINT8_MAX + 1> kClassOf = [] {
   for (size_t value = 0; value < classes.size(); ++value)
     classes[value] = kRowOf[value]->sort;
   return classes;
+}();
+
+/// A kind's value → what it carries, for the same loops.
+inline constexpr std::array<uint8_t, UINT8_MAX + 1> kCarriesOf = [] {
+  std::array<uint8_t, UINT8_MAX + 1> carries{};
+  for (size_t value = 0; value < carries.size(); ++value)
+    carries[value] = kRowOf[value]->carries;
+  return carries;
 }();
 
 } // namespace detail
@@ -244,6 +257,16 @@ constexpr bool isTransfer(Kind kind) { return classOf(kind) == Class::Communicat
 constexpr bool isCollective(Kind kind) { return classOf(kind) == Class::Collective; }
 /// Whether it runs on a communicator.
 constexpr bool isCommunication(Kind kind) { return isTransfer(kind) || isCollective(kind); }
+constexpr bool sends(Kind kind) { return (detail::kCarriesOf[size_t(kind)] & kSends) != 0; }
+constexpr bool receives(Kind kind) { return (detail::kCarriesOf[size_t(kind)] & kReceives) != 0; }
+/// A collective that sums what the ranks of its group have.
+constexpr bool sums(Kind kind) { return (detail::kCarriesOf[size_t(kind)] & kSums) != 0; }
+/// A collective after which every rank of its group has all of the payload.
+constexpr bool gathers(Kind kind) { return (detail::kCarriesOf[size_t(kind)] & kGathers) != 0; }
+/// A collective that moves samples from the ranks of one stage to those of the next.
+constexpr bool movesSamples(Kind kind) { return (detail::kCarriesOf[size_t(kind)] & kMovesSamples) != 0; }
+/// Stands before two passes that run together, and says how long they take.
+constexpr bool isHeader(Kind kind) { return classOf(kind) == Class::Header; }
 /// Whether a stage library runs it or is told of it.
 constexpr bool isOfStage(Kind kind) {
   return isCompute(kind) || classOf(kind) == Class::Updates || classOf(kind) == Class::Header;

@@ -57,7 +57,9 @@ inline int32_t ownerOf(const Operation &operation) { return isOfShared(operation
 
 /// Whether it is one of the collectives that a rank starts in one order, whatever their groups: all but a norm, and
 /// sums of copies' gradients.
-inline bool isExchange(const Operation &operation) { return isOfLayers(operation) || operation.kind == Kind::Reshard; }
+inline bool isExchange(const Operation &operation) {
+  return isOfLayers(operation) || plan::movesSamples(operation.kind);
+}
 
 /// The stage that takes what a stage gives, be there one or not.
 constexpr int32_t takerOf(int32_t stage, Payload gives) { return gives == Payload::Backward ? stage - 1 : stage + 1; }

@@ -12,7 +12,7 @@ std::vector<SampleBuffer> sampleBuffers(const Variant &variant, const Program &p
     return buffers;
   const std::vector<int32_t> widths = variant.widths();
   for (const Operation &o : program.operations) {
-    if (o.kind != Kind::Reshard)
+    if (!plan::movesSamples(o.kind))
       continue;
     const int32_t taker = takerOf(o.stage, o.of);
     if (taker < 0 || taker >= variant.stages)

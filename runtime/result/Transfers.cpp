@@ -131,8 +131,7 @@ std::string communicatorOf(const plan::Plan &plan, const RunOptions &options) {
   for (const plan::Program &program : plan.variants.front().programs) {
     std::map<std::pair<int32_t, uint32_t>, std::set<plan::Kind>> kinds; // by peer and queue
     for (const plan::Instruction &i : program.instructions)
-      if (const plan::Operation &op = program.operations[i.operation];
-          op.kind == plan::Kind::Send || op.kind == plan::Kind::Recv)
+      if (const plan::Operation &op = program.operations[i.operation]; plan::sends(op.kind) || plan::receives(op.kind))
         kinds[{op.peer, i.queue}].insert(op.kind);
     pairs = pairs || std::any_of(kinds.begin(), kinds.end(), [](const auto &each) { return each.second.size() > 1; });
     shared = shared && sharesQueue(program);

@@ -137,7 +137,7 @@ private:
       Queue &queue = rank.queues[step.instruction->queue];
       rank.issued.push_back(
           {uint32_t(step.instruction - program.instructions.data()), uint32_t(step.trip), uint32_t(++queue.perStep)});
-      queue.receives |= step.operation->kind == Kind::Recv;
+      queue.receives |= plan::receives(step.operation->kind);
       if (plan::isCollective(step.operation->kind) && groups.insert(step.operation->group).second)
         ++members[step.operation->group];
     }
@@ -147,7 +147,7 @@ private:
       const plan::Operation &operation = of(program, rank.issued[i]);
       if (!plan::isTransfer(operation.kind))
         continue;
-      const bool receives = operation.kind == Kind::Recv;
+      const bool receives = plan::receives(operation.kind);
       const Issued &frees = rank.issued[receives ? handed.to[i] : i];
       Ring &ring = rank.rings[{operation.peer, receives}];
       ring.queue = program.instructions[frees.instruction].queue;
@@ -175,7 +175,7 @@ private:
       if (queue.lane != kNone && queue.receives)
         queue.nextRecv.assign(size_t(kSteps * queue.perStep) + 2, kNone);
     for (const Issued &own : rank.issued)
-      if (Queue &queue = queueOf(program, rank, own); !queue.nextRecv.empty() && of(program, own).kind == Kind::Recv)
+      if (Queue &queue = queueOf(program, rank, own); !queue.nextRecv.empty() && plan::receives(of(program, own).kind))
         for (int64_t step = 0; step != kSteps; ++step)
           queue.nextRecv[size_t(step * queue.perStep) + own.place] = uint32_t(step * queue.perStep) + own.place;
     for (Queue &queue : rank.queues)
@@ -193,7 +193,7 @@ private:
     const Kind kind = event.operation->kind;
     if (missing == 0) {
       begin();
-      missing = kind == Kind::Send ? 2 : plan::isCollective(kind) ? members[event.operation->group] : 1;
+      missing = plan::sends(kind) ? 2 : plan::isCollective(kind) ? members[event.operation->group] : 1;
     }
     --missing;
     if (!queue.nodes.empty())
@@ -204,7 +204,7 @@ private:
           plan::isApart(program, rank.exchanges, kind, wait))
         await(rank.queues[wait.queue], wait.base + wait.stride * own.trip, event.step - (wait.previousStep ? 1 : 0));
     // The two of an overlapped pair start with their header…
-    for (size_t i = index; i <= index + (kind == Kind::Overlapped ? 2 : 0); ++i)
+    for (size_t i = index; i <= index + (plan::isHeader(kind) ? 2 : 0); ++i)
       if (rank.issued[i].from != kNone) {
         const Issued &from = rank.issued[rank.issued[i].from];
         await(queueOf(program, rank, from), from.place, event.step);
@@ -213,7 +213,7 @@ private:
       takes.push_back({uint32_t(event.step) * uses + own.use, rank.queues[own.counter].lane});
     queue.nodes.push_back(uint32_t(nodes.size() - 1));
     // …and end together.
-    const bool withNext = index != 0 && of(program, rank.issued[index - 1]).kind == Kind::Overlapped;
+    const bool withNext = index != 0 && plan::isHeader(of(program, rank.issued[index - 1]).kind);
     if (queue.lane != kNone)
       ends.push_back({queue.lane, int32_t(event.step * queue.perStep + own.place + (withNext ? 1 : 0))});
   }

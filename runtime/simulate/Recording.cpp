@@ -30,7 +30,7 @@ void Recording::prepare(const plan::Variant &of, int64_t steps) {
       const uint32_t q = step.instruction->queue;
       const auto index = int64_t(queues[q].size());
       if (plan::isTransfer(step.operation->kind)) {
-        const bool sends = step.operation->kind == Kind::Send;
+        const bool sends = plan::sends(step.operation->kind);
         const int32_t place = int32_t(p), peer = step.operation->peer * shards + place % shards;
         Ends &ends = transfers[sends ? std::pair(place, peer) : std::pair(peer, place)];
         auto &side = sends ? ends.sends : ends.recvs;
@@ -101,7 +101,7 @@ Status Recording::replay(const plan::Variant &of, const Ran &ran) {
       std::vector<Executed> &queue = places[p][q][0];
       for (size_t i = queue.size(); i-- != 0;) { // a pair's header, which no trace has, begins with what follows it
         Executed &executed = queue[i];
-        if (executed.operation->kind == Kind::Overlapped && i + 1 != queue.size()) {
+        if (plan::isHeader(executed.operation->kind) && i + 1 != queue.size()) {
           executed.start = executed.end = executed.came = executed.met = queue[i + 1].start;
           continue;
         }
@@ -124,7 +124,7 @@ Status Recording::replay(const plan::Variant &of, const Ran &ran) {
 
 Occurrence Recording::peerOf(const Occurrence &transfer) const {
   const plan::Operation &operation = *at(transfer).operation;
-  const bool sends = operation.kind == Kind::Send;
+  const bool sends = plan::sends(operation.kind);
   const int32_t shards = variant->shards(), peer = operation.peer * shards + transfer.place % shards;
   const Ends &ends = transfers.at(sends ? std::pair(transfer.place, peer) : std::pair(peer, transfer.place));
   const int64_t n = transferAt[size_t(transfer.place)][transfer.queue][size_t(transfer.index)];
@@ -134,7 +134,7 @@ Occurrence Recording::peerOf(const Occurrence &transfer) const {
 
 void Recording::consider(Cause &best, Why why, Occurrence by, Time start) const {
   // A receive ends with its data's arrival; its queue and link are free when its send ends.
-  if (why == Why::Queue && at(by).operation->kind == Kind::Recv)
+  if (why == Why::Queue && plan::receives(at(by).operation->kind))
     by = peerOf(by);
   const Time end = at(by).end, latest = measured && best.by ? at(*best.by).end : end;
   if (measured ? !best.by || end > latest || (end == latest && why < best.why)
@@ -178,7 +178,7 @@ void Recording::considerSide(Cause &best, const Occurrence &place, Time start) c
     const bool weights = program.queues[wait.queue].priority == plan::Priority::Weights;
     const Kind by = at(waited).operation->kind;
     const bool exchanged = plan::isCollective(by) || plan::does(by, plan::kUpdate); // in the step before
-    const bool reuses = !exchanged && (wait.previousStep || kind == Kind::Recv || by == Kind::Send);
+    const bool reuses = !exchanged && (wait.previousStep || plan::receives(kind) || plan::sends(by));
     consider(best, reuses ? Why::Buffer : weights && computes ? Why::Memory : Why::Data, waited, start);
   }
 }
@@ -217,7 +217,7 @@ void Recording::considerPorts(Cause &best, const Occurrence &place, Time start) 
 Occurrence Recording::headOf(const Occurrence &place) const {
   for (int64_t back = 1; back <= std::min<int64_t>(place.index, 2); ++back)
     if (const Occurrence head{place.place, place.queue, place.step, place.index - back};
-        at(head).operation->kind == Kind::Overlapped)
+        plan::isHeader(at(head).operation->kind))
       return head;
   return place;
 }
@@ -239,7 +239,7 @@ Cause Recording::causeOf(const Occurrence &of) const {
     considerSide(best, peer, own.start);
     // The link: where transfers of a pair of processes are on several queues of one side, the queue alone does not say
     // what held it.
-    const bool sends = own.operation->kind == Kind::Send;
+    const bool sends = plan::sends(own.operation->kind);
     const Occurrence send = sends ? place : peer;
     const auto &all = transfers.at({send.place, (sends ? peer : place).place}).sends;
     const int64_t n = transferAt[size_t(send.place)][send.queue][size_t(send.index)];

@@ -119,7 +119,7 @@ void Walk::run(uint32_t q) {
       return;
     }
     Link &link = links[work.link];
-    (work.kind == Kind::Send ? link.send : link.recv) = {true, when, q};
+    (plan::sends(work.kind) ? link.send : link.recv) = {true, when, q};
     queue.posted = true;
     if (!link.send.posted || !link.recv.posted)
       return;
@@ -220,7 +220,7 @@ Time Walk::compute(uint32_t q, Time start) {
     start = resume(queue, start);
   Time end = work.inPair == Work::InPair::No ? ownEnd(queue, start, work.cost) : queue.pairEnd;
   Time freeAt = work.inPair == Work::InPair::First ? start : end;
-  if (work.kind == Kind::Overlapped) {
+  if (plan::isHeader(work.kind)) {
     queue.pairEnd = end;
     freeAt = end = start;
   }

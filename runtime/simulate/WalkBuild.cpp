@@ -68,7 +68,7 @@ void Walk::build(size_t place) {
     }
     if (!plan::isTransfer(operation.kind))
       continue;
-    bool sends = operation.kind == Kind::Send;
+    bool sends = plan::sends(operation.kind);
     std::array<int32_t, 4> key = {rank * shards + shard, operation.peer * shards + shard, 0, 0};
     if (!sends)
       std::swap(key[0], key[1]);
@@ -143,7 +143,7 @@ void Walk::build(size_t place) {
         works.back().inPair = inPair;
         inPair = inPair == Work::InPair::First ? Work::InPair::Second : Work::InPair::No;
         at = uint32_t(works.size() - 1);
-      } else if (works[at].kind == Kind::Overlapped) {
+      } else if (plan::isHeader(works[at].kind)) {
         inPair = Work::InPair::First;
       }
       const Work &work = works[at];
@@ -165,7 +165,7 @@ void Walk::build(size_t place) {
       }
       if (plan::isTransfer(work.kind)) {
         Link &link = links[work.link];
-        (work.kind == Kind::Send ? link.send : link.recv).queue = uint32_t(base + q);
+        (plan::sends(work.kind) ? link.send : link.recv).queue = uint32_t(base + q);
       }
     }
     if (queue.firstLoop != queue.endLoop)

@@ -43,7 +43,7 @@ Status Walk::stopped() const {
     const Entry &entry = head(queue);
     const Work &work = workOf(entry);
     if (queue.posted && plan::isTransfer(work.kind))
-      return work.kind == Kind::Send ? links[work.link].recv.queue : links[work.link].send.queue;
+      return plan::sends(work.kind) ? links[work.link].recv.queue : links[work.link].send.queue;
     if (queue.posted && plan::isCollective(work.kind))
       for (uint32_t other : collectives[work.link].queues)
         if (!stands(other, work.link))

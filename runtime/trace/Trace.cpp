@@ -43,7 +43,7 @@ std::string sliceName(const Event &e, int64_t number) {
 /// The same number at both ends of a transfer, also when each rank writes its own trace: the sender's stage, the
 /// microbatch, what is carried and the step, which together fit.
 uint64_t flowId(const Event &e) {
-  const int32_t toSender = e.kind == Kind::Send ? 0 : e.of == Payload::Forward ? -1 : 1;
+  const int32_t toSender = plan::sends(e.kind) ? 0 : e.of == Payload::Forward ? -1 : 1;
   const uint64_t stage = uint64_t(uint32_t(e.stage + toSender)) & 0xfffff;
   return uint64_t(e.step) << 41 | stage << 21 | (uint64_t(e.microbatch) & 0xfffff) << 1 |
          uint64_t(e.of == Payload::Backward);
@@ -115,7 +115,7 @@ public:
     if (!transfer)
       return;
     // An arrow binds to the slice around its end: of a send its start, of a receive its middle, which comes later.
-    const bool send = e.kind == Kind::Send;
+    const bool send = plan::sends(e.kind);
     event(R"({{"ph":"{}",{}"name":"transfer","cat":"flow","id":"{:#x}{}","pid":{},"tid":{},"ts":{}}})",
           send ? "s" : "f", send ? "" : "\"bp\":\"e\",", flowId(e),
           place.replica + place.shard > 0 ? fmt::format(".{}", place.replica + place.shard) : "", e.rank, thread,

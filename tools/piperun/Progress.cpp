@@ -24,7 +24,7 @@ Progress::Progress(const plan::Plan &plan, bool wanted) : on(wanted && isatty(ST
                  segment.trips;
         else if (plan::isOfStage(op.kind))
           sum += double(op.cost) * segment.trips;
-        if (op.kind == plan::Kind::Overlapped)
+        if (plan::isHeader(op.kind))
           i += 2; // a pair takes its own time
       }
   }

@@ -132,7 +132,7 @@ private:
         for (int64_t i = 0; i != int64_t(queue.size()); ++i) {
           const Operation &o = *queue[size_t(i)].operation;
           const Occurrence place{int32_t(p), q, step, i};
-          if (o.kind == plan::Kind::Send)
+          if (plan::sends(o.kind))
             sends[{int32_t(p), o.peer * shards + int32_t(p) % shards}].push_back(place);
           else if (plan::isBusy(o.kind) || plan::isCollective(o.kind)) // of a pair, its two are there
             (program.queues[q].kind == plan::QueueKind::Device ? device : collectives).push_back(place);
@@ -233,7 +233,7 @@ private:
       uint64_t what = kNothing, which = 0;
       if (cause.by && cause.by->step == step) {
         const plan::Kind kind = recording.at(*cause.by).operation->kind;
-        what = kind == plan::Kind::Send ? kSend : kind == plan::Kind::Recv ? kRecv : kBox;
+        what = plan::sends(kind) ? kSend : plan::receives(kind) ? kRecv : kBox;
         const Occurrence of = what == kRecv ? recording.peerOf(*cause.by) : *cause.by;
         which = number[size_t(of.place)][of.queue][size_t(of.index)];
       }

@@ -20,7 +20,7 @@ struct Collective {
   Bytes begin = 0, end = 0;           // of an all-reduce: of the stage's gradients, laid end to end
   Time rounds = 0;                    // of a coordinator, part of its time
   int32_t lastLayer() const { return firstLayer + layers - 1; }
-  bool isSum() const { return kind != plan::Kind::AllGather; }
+  bool isSum() const { return plan::sums(kind); }
   bool operator==(const Collective &) const = default;
 };
 

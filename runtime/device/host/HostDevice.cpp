@@ -191,7 +191,7 @@ std::optional<HostWork> HostDevice::next() {
 
 /// Adds an operation that took so long. A header takes no time of its own.
 static void count(adapt::Tally &tally, const plan::Operation &operation, plan::Time took) {
-  if (operation.cost > 0 && operation.kind != plan::Kind::Overlapped)
+  if (operation.cost > 0 && !plan::isHeader(operation.kind))
     tally.add(took, operation.cost, 0);
 }
 

@@ -93,17 +93,17 @@ void LayerWalk::findPlaces() {
     if (does(o.kind, kWeightGradient))
       makers.push_back(i);
     noteCrossing(o, last[i]);
-    if (o.kind == Kind::Reshard || isOfShared(o))
+    if (plan::movesSamples(o.kind) || isOfShared(o))
       continue;
     if (isCollective(o.kind) && o.of == Payload::Norm)
       norm = last[i];
-    else if (isCollective(o.kind) && o.kind != Kind::AllGather)
+    else if (plan::sums(o.kind))
       lastSum = std::max(lastSum, last[i]);
     if (does(o.kind, kUpdate) || (isCollective(o.kind) && o.of != Payload::Norm))
       for (auto [own, end] = of(o); own != end; ++own) {
         if (does(o.kind, kUpdate))
           own->update = last[i];
-        else if (o.kind == Kind::AllGather)
+        else if (!plan::sums(o.kind))
           own->gather = last[i];
         else
           own->sum = std::max(own->sum, last[i]);
@@ -118,7 +118,7 @@ void LayerWalk::findPlaces() {
 }
 
 void LayerWalk::noteCrossing(const Operation &o, Place last) {
-  if (o.kind == Kind::Reshard)
+  if (plan::movesSamples(o.kind))
     crossings[{o.stage, o.of}].reshard = last;
   else if (const Payload gives = rowOf(o.kind).gives; gives != Payload::None)
     crossings[{o.stage, gives}].made = std::max(crossings[{o.stage, gives}].made, last);
@@ -248,12 +248,12 @@ Status LayerWalk::visit(const Now &now) {
   const Operation &o = *now.step.operation;
   if (isOfShared(o))
     return {}; // P60
-  if (o.kind == Kind::Reshard)
+  if (plan::movesSamples(o.kind))
     return reshardInput(now);
   if (does(o.kind, kUpdate))
     return updateInput(now);
   if (isCollective(o.kind))
-    return o.of == Payload::Norm ? normInput(now) : o.kind == Kind::AllGather ? gatherInput(now) : sumInput(now);
+    return o.of == Payload::Norm ? normInput(now) : plan::sums(o.kind) ? sumInput(now) : gatherInput(now);
   if (rowOf(o.kind).gives != Payload::None)
     if (Status status = resharded(now); !status.ok())
       return status;

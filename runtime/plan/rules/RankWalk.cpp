@@ -33,7 +33,7 @@ void RankWalk::initialize() {
   for (uint32_t i = 0; i < program.operations.size(); ++i) {
     const Operation &o = program.operations[i];
     stageOfOperation[i] = local(o.stage);
-    if (facts.operation[i] == 0 || o.kind == Kind::Reshard) // P57
+    if (facts.operation[i] == 0 || plan::movesSamples(o.kind)) // P57
       continue;
     Stage &stage = *stageOfOperation[i];
     if (isCompute(o.kind)) {
@@ -49,7 +49,7 @@ void RankWalk::initialize() {
     if (!isTransfer(o.kind))
       continue;
     marks[i].resize(size_t(variant.microbatches));
-    (o.kind == Kind::Send ? stage.sends : stage.recvs)[size_t(o.of)] = i;
+    (plan::sends(o.kind) ? stage.sends : stage.recvs)[size_t(o.of)] = i;
     slotsOf[i] = ringOf.at(rules::endOf(o));
     slots[slotsOf[i]].transfers += facts.operation[i];
   }
@@ -122,7 +122,7 @@ Status RankWalk::once(const Now &now) {
   bool before = false;
   if (isTransfer(o.kind)) {
     const uint32_t noted = mark(now.step.instruction->operation, now);
-    before = o.kind == Kind::Send ? noted == kSent : noted != 0;
+    before = plan::sends(o.kind) ? noted == kSent : noted != 0;
   } else if (isCompute(o.kind)) {
     for (const Kind other : kRivals[size_t(o.kind)])
       if (const uint32_t rival = stageOf(now).of(other); rival != kNone) {
@@ -159,10 +159,10 @@ Status RankWalk::visit(Now &now) {
     return {}; // P60
   } else if (isCollective(kind)) {
     rules[0] = &RankWalk::reduceInput;
-  } else if (kind == Kind::Send) {
+  } else if (plan::sends(kind)) {
     rules[0] = &RankWalk::sendInput;
     rules[1] = &RankWalk::sendSlot;
-  } else if (kind == Kind::Recv) {
+  } else if (plan::receives(kind)) {
     rules[0] = &RankWalk::recvSlot;
   } // the header of a pair: its waits are met, and the two behind it have none of their own
   for (const auto rule : rules)

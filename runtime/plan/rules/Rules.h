@@ -35,7 +35,7 @@ bool isProvider(const std::vector<uint8_t> &values);
 /// One number for a peer and a direction.
 inline uint64_t endOf(int32_t peer, Direction direction) { return uint64_t(uint32_t(peer)) << 1 | uint64_t(direction); }
 inline uint64_t endOf(const Operation &o) {
-  return endOf(o.peer, o.kind == Kind::Send ? Direction::Send : Direction::Recv);
+  return endOf(o.peer, plan::sends(o.kind) ? Direction::Send : Direction::Recv);
 }
 
 /// What several rules ask of a program; valid once P13 holds.

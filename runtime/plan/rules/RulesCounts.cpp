@@ -99,7 +99,7 @@ struct Counts {
       if (does(o.kind, kWorkTable[i].work))
         done[i] += times * (range.end - range.first);
     if (isTransfer(o.kind))
-      (o.kind == Kind::Send ? sends : recvs)[size_t(o.of)] += times;
+      (plan::sends(o.kind) ? sends : recvs)[size_t(o.of)] += times;
   }
 };
 
@@ -122,7 +122,7 @@ std::vector<StageWork> workOfStages(const Variant &variant, const std::vector<Fa
     for (const int32_t stage : program.stages)
       work.emplace_back().stage = stage;
     for (size_t i = 0; i < program.operations.size(); ++i)
-      if (const Operation &o = program.operations[i]; o.kind != Kind::Reshard)
+      if (const Operation &o = program.operations[i]; !plan::movesSamples(o.kind))
         work[first + indexOf(program, o.stage)].add(o, facts[r].operation[i], layers);
   }
   return work;
@@ -234,7 +234,7 @@ Status neighbours(const Variant &variant) {
       if (!isTransfer(o.kind))
         continue;
       // Activations go to the next stage, gradients to the one before.
-      const bool up = (o.kind == Kind::Send) == (o.of == Payload::Forward);
+      const bool up = (plan::sends(o.kind)) == (o.of == Payload::Forward);
       const int32_t other = up ? variant.after(o.stage) : variant.before(o.stage);
       if (other < 0)
         return Status::check(fmt::format("P22: {}: there is no stage {} stage {}", describe(program.rank, o, 0),

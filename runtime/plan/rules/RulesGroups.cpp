@@ -81,7 +81,7 @@ public:
     std::vector<int64_t> counts(2 * size_t(variant.stages));
     for (size_t i = 0; i != program.operations.size(); ++i) {
       const Operation &o = program.operations[i];
-      if (o.kind != Kind::Reshard || facts.operation[i] == 0)
+      if (!plan::movesSamples(o.kind) || facts.operation[i] == 0)
         continue;
       counts[2 * size_t(o.stage) + size_t(o.of == Payload::Backward)] += facts.operation[i];
       if (isDue(program.rank, o.stage, o.of) && o.group != groupOf(o.stage, o.of))

@@ -83,7 +83,8 @@ const char *wrongLayers(const Operation &o, const StageLayers &layers) {
     return "layers out of range";
   if (o.layers != 0 && !isBusy(o.kind) && !isCollective(o.kind))
     return "layers, which only passes, updates and collectives have";
-  const bool ofReplicas = isCollective(o.kind) && o.kind != Kind::Reshard && o.of != Payload::Norm && !layers.empty();
+  const bool ofReplicas =
+      isCollective(o.kind) && !plan::movesSamples(o.kind) && o.of != Payload::Norm && !layers.empty();
   if (!ofReplicas && (o.begin != 0 || o.end != 0))
     return "a byte range, which only collectives of layers have";
   if (layers.empty())
@@ -95,7 +96,7 @@ const char *wrongLayers(const Operation &o, const StageLayers &layers) {
   if (!ofReplicas)
     return nullptr;
   const char *wrong = wrongBytes(o, layers);
-  return wrong || o.kind != Kind::AllGather ? wrong : wrongGather(o, layers);
+  return wrong || plan::sums(o.kind) ? wrong : wrongGather(o, layers);
 }
 
 namespace {
@@ -114,9 +115,9 @@ struct StageExchange {
     const Piece own{range.first, range.end, times};
     if (does(o.kind, kUpdate))
       updates.push_back(own);
-    if (!isCollective(o.kind) || o.of == Payload::Norm || o.kind == Kind::Reshard || isOfShared(o))
+    if (!isCollective(o.kind) || o.of == Payload::Norm || plan::movesSamples(o.kind) || isOfShared(o))
       return;
-    if (o.kind == Kind::AllGather)
+    if (!plan::sums(o.kind))
       return gathers.push_back(own);
     sums.push_back({o.begin, o.end, times});
     if (o.kind == Kind::ReduceScatter)
@@ -208,7 +209,7 @@ Status exchange(const Variant &variant, const std::vector<Facts> &facts, const S
   for (size_t r = 0; r != variant.programs.size(); ++r)
     for (size_t i = 0; i != variant.programs[r].operations.size(); ++i)
       if (const Operation &o = variant.programs[r].operations[i]; facts[r].operation[i] > 0) {
-        if (o.kind != Kind::Reshard)
+        if (!plan::movesSamples(o.kind))
           stages[{r, o.stage}].add(o, facts[r].operation[i], layers);
         updates |= does(o.kind, kUpdate);
       }

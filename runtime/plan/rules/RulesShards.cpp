@@ -14,7 +14,7 @@ constexpr size_t kBalance = 1 << 16; // bytes
 
 /// Why an operation cannot be of shards, or null.
 const char *wrongKind(const Operation &o) {
-  if (o.kind == Kind::Overlapped)
+  if (plan::isHeader(o.kind))
     return "overlapped with another";
   if (isCollective(o.kind) && o.group != -1)
     return "a collective of some of the processes";

@@ -54,7 +54,7 @@ const char *wrongNumbers(const Operation &o) {
 
 /// Why the other ends of a transfer or a collective, or what it carries, are wrong, or null.
 const char *wrongEnds(const Operation &o, const Variant &variant, int32_t rank) {
-  if (o.kind == Kind::Reshard) {
+  if (plan::movesSamples(o.kind)) {
     if (!variant.sharesStages())
       return "no use where each stage is on one rank";
     if (o.of != Payload::Forward && o.of != Payload::Backward)
@@ -142,7 +142,7 @@ Status operations(const Variant &variant, const Program &program, const StageLay
     if (!isKnown(o.kind))
       return error("an unknown kind");
     if (!within(o.stage, 0, variant.stages - 1) ||
-        (!holds(program, o.stage) && (o.kind != Kind::Reshard || !holds(program, takerOf(o.stage, o.of)))))
+        (!holds(program, o.stage) && (!plan::movesSamples(o.kind) || !holds(program, takerOf(o.stage, o.of)))))
       return error("a stage that is not on this rank");
     for (const char *wrong : {wrongNumbers(o), wrongEnds(o, variant, program.rank), wrongLayers(o, layers)})
       if (wrong)
@@ -239,7 +239,7 @@ Status lengths(const Variant &variant) {
         time += (__int128(o.cost) + o.latency) * segment.trips;
         if (!times.empty())
           times[program.instructions[i].operation] += segment.trips;
-        if (o.kind == Kind::Overlapped)
+        if (plan::isHeader(o.kind))
           i += 2; // P43: which take no time of their own, and wait for nothing
       }
     }
@@ -365,7 +365,7 @@ Status pairs(const Program &program) {
     for (uint32_t i = segment.first, end = segment.first + segment.count; i < end; ++i) {
       const Instruction &header = program.instructions[i];
       const Operation &o = program.operations[header.operation];
-      if (o.kind != Kind::Overlapped)
+      if (!plan::isHeader(o.kind))
         continue;
       if (const char *wrong = wrongPair(program, &header, end - 1 - i, segment.trips))
         return Status::input(fmt::format("P43: rank {}: instruction {} ({} stage {}) {}", program.rank, i, name(o.kind),

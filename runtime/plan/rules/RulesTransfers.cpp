@@ -128,7 +128,7 @@ std::vector<std::pair<int32_t, int32_t>> connectionsOf(const Program &program) {
   for (const Instruction &instruction : program.instructions) // in issue order, whatever the trips
     if (const Operation &o = program.operations[instruction.operation];
         isTransfer(o.kind) && seen.insert(endOf(o)).second)
-      connections.push_back(o.kind == Kind::Send ? std::pair(program.rank, o.peer) : std::pair(o.peer, program.rank));
+      connections.push_back(plan::sends(o.kind) ? std::pair(program.rank, o.peer) : std::pair(o.peer, program.rank));
   return connections;
 }
 

@@ -35,7 +35,7 @@ void CudaLibraryStage::check(const Label &label, const std::string &error) const
 /// The two of a pair run one after the other: behind its header there is nothing to do yet.
 void CudaLibraryStage::issue(QueueId queue, const Label &label, const StageSlots &slots) {
   const gpu::CUstream stream = device.begin(queue, label);
-  if (label.operation->kind != plan::Kind::Overlapped && !failure.raised())
+  if (!plan::isHeader(label.operation->kind) && !failure.raised())
     check(label, object->run(label, slots.in, slots.out, stream));
 }
 

@@ -107,7 +107,7 @@ bool Handover::takeWork(Duty &duty) {
   for (std::optional<HostWork> work; device && (work = device->next());) {
     start = clock->now();
     label = work->label();
-    if (label.operation->kind != plan::Kind::Overlapped) {
+    if (!plan::isHeader(label.operation->kind)) {
       duty = {.kind = Duty::Kind::Work, .label = label, .slots = {work->in(), work->out()}};
       return true;
     }

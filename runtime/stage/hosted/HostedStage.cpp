@@ -41,7 +41,7 @@ void CudaHostedStage::ask(Duty::Kind kind, const Label &label, const StageSlots 
 
 void CudaHostedStage::issue(QueueId queue, const Label &label, const StageSlots &slots) {
   void *const stream = device.begin(queue, label);
-  if (label.operation->kind != plan::Kind::Overlapped && !failure.raised())
+  if (!plan::isHeader(label.operation->kind) && !failure.raised())
     ask(Duty::Kind::Work, label, slots, stream);
 }
 

@@ -21,7 +21,7 @@ static void add(const plan::Operation &op, PipecStageFacts &facts) {
     raise(facts.context_bytes, op.context);
   // Forward comes in and backward goes out at the stage's beginning; the other two at its end.
   if (plan::isTransfer(op.kind)) {
-    const bool forward = op.of == Payload::Forward, begins = (op.kind == Kind::Recv) == forward;
+    const bool forward = op.of == Payload::Forward, begins = (plan::receives(op.kind)) == forward;
     raise(begins ? (forward ? facts.input_bytes : facts.input_gradient_bytes)
                  : (forward ? facts.output_bytes : facts.output_gradient_bytes),
           op.bytes);

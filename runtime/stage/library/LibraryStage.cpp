@@ -46,7 +46,7 @@ HostBody::Span LibraryStage::run(const HostWork &work, plan::Time) {
     --inPair;
     return {start, start};
   }
-  if (label.operation->kind == Kind::Overlapped) {
+  if (plan::isHeader(label.operation->kind)) {
     if (!object->runsPairs() || !work.item->heads) // the two run one after the other
       return {start, start};
     runPair(work);

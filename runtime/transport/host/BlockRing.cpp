@@ -13,8 +13,8 @@ std::string BlockRing::begin(const wire::Tag &tag, plan::Kind kind, std::vector<
   underWay = true;
   own = tag;
   parts = std::move(ofBlocks);
-  first = kind == plan::Kind::AllGather ? replicas - 1 : 0;
-  end_ = kind == plan::Kind::ReduceScatter ? replicas - 1 : 2 * (replicas - 1);
+  first = plan::sums(kind) ? 0 : replicas - 1;
+  end_ = plan::gathers(kind) ? 2 * (replicas - 1) : replicas - 1;
   last = ready;
   comes = messages(&BlockRing::heardIn);
   goes = messages(&BlockRing::sentIn);

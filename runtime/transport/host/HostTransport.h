@@ -98,8 +98,8 @@ private:
     asio::steady_timer timer;
     bool isCollective() const { return plan::isCollective(work.operation().kind); }
     bool isOfLayers() const { return plan::isOfLayers(work.operation()); }
-    bool isReshard() const { return work.operation().kind == plan::Kind::Reshard; }
-    bool isSend() const { return work.operation().kind == plan::Kind::Send; }
+    bool isReshard() const { return plan::movesSamples(work.operation().kind); }
+    bool isSend() const { return plan::sends(work.operation().kind); }
     int32_t group() const { return work.operation().group; }
   };
   struct Peer {

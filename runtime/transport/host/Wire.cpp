@@ -24,14 +24,14 @@ Tag tagOf(const Label &label) {
                                       op.begin}
                                 : Tag{epoch, label.step, int64_t(op.group) + 1, 0, uint32_t(op.of)};
   int32_t stage = op.stage;
-  if (op.kind == plan::Kind::Recv)
+  if (plan::receives(op.kind))
     stage += op.of == plan::Payload::Forward ? -1 : 1;
   return {epoch, label.step, label.microbatch, stage, uint32_t(op.of)};
 }
 
 std::string describe(const Tag &tag) {
   if (const auto kind = plan::Kind(tag.of >> 8); tag.of > UINT8_MAX)
-    return kind == plan::Kind::Reshard
+    return plan::movesSamples(kind)
                ? fmt::format("the reshard of {} of stage {} in step {} epoch {}",
                              plan::name(plan::Payload(tag.of & UINT8_MAX)), tag.stage, tag.step, tag.epoch)
            : tag.stage == plan::kSharedWeights

@@ -49,9 +49,9 @@ std::vector<Communicator> communicatorsOf(const plan::Plan &plan) {
       for (const plan::Instruction &i : program.instructions) {
         const plan::Operation &op = program.operations[i.operation];
         const End end{world, queueOf[i.queue]};
-        if (op.kind == Kind::Send)
+        if (plan::sends(op.kind))
           sender[{world, place.worldOf(op.peer)}] = end;
-        else if (op.kind == Kind::Recv)
+        else if (plan::receives(op.kind))
           receiver[{place.worldOf(op.peer), world}] = end;
         else if (plan::isOfLayers(op))
           ofLayers[op.group][world] = {end.second};

@@ -203,14 +203,14 @@ void NcclTransport::exchange(QueueId queue, const Label &label, Summand &stage) 
         use(extent, int(replica));
   };
   const auto typeOf = [](const Extent &extent) { return extent.type == Number::Float64 ? kNcclFloat64 : kNcclFloat32; };
-  if (operation.kind != plan::Kind::AllGather)
+  if (plan::sums(operation.kind))
     together(of, [&] {
       eachExtent([&](const Extent &extent, int owner) {
         call(functions.ncclReduce, static_cast<const void *>(extent.data), static_cast<void *>(extent.data),
              size_t(extent.count), typeOf(extent), kNcclSum, owner, of.comm, stream);
       });
     });
-  if (operation.kind != plan::Kind::ReduceScatter)
+  if (plan::gathers(operation.kind))
     together(of, [&] {
       eachExtent([&](const Extent &extent, int owner) {
         call(functions.ncclBroadcast, static_cast<const void *>(extent.data), static_cast<void *>(extent.data),
