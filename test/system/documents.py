@@ -1,5 +1,5 @@
 """The documents that the tools write themselves: specs/README.md, the gallery, with its pictures, from the catalogue of
-schedules; specs/REFERENCE.md from the JSON Schema; what pipec prints in README.md and tools/README.md.
+schedules; specs/REFERENCE.md from the JSON Schema; what pipec prints in README.md, specs/guide/README.md and tools/README.md.
 
   documents.py --write    writes them (cmake --build build/dev --target update-gallery)
   documents.py --check    names those that are not current
@@ -323,7 +323,7 @@ def console(document):
 
 def documents():
     """path → text of all."""
-    return {**gallery(), **reference(), **console("README.md"), **console("tools/README.md")}
+    return {**gallery(), **reference(), **console("README.md"), **console("specs/guide/README.md"), **console("tools/README.md")}
 
 
 def stale(wanted):
