@@ -80,8 +80,8 @@ public:
     compiled.ofOwnPortions =
         compiled.isSharded && (balance == spec::BalanceKind::Resize || balance == spec::BalanceKind::Semi);
     // Shards do what their layers say, whole or not.
-    compiled.wholeAsParts = specs.front().schedule.name == "auto" && specs.front().backwardInput &&
-                            !specs.front().backward && !compiled.isSharded;
+    compiled.wholeAsParts = specs.front().schedule.name == "auto" && specs.front().has(plan::Figure::BackwardInput) &&
+                            !specs.front().has(plan::Figure::Backward) && !compiled.isSharded;
     for (const spec::Spec &spec : specs)
       for (const std::string &file : {spec.path, spec::orderFileOf(spec)})
         if (Status status = keepsInputs(compiled.output, {file}); !status.ok())

@@ -75,7 +75,7 @@ constexpr Action actionOf(plan::Kind kind, plan::Payload of = plan::Payload::Non
 
 constexpr bool isPass(Action action) { return rowOf(action).kind && plan::isOrdered(*rowOf(action).kind); }
 constexpr bool isTransfer(Action action) { return rowOf(action).kind && plan::isTransfer(*rowOf(action).kind); }
-constexpr bool isSend(Action action) { return plan::sends(rowOf(action).kind); }
+constexpr bool isSend(Action action) { return rowOf(action).kind == plan::Kind::Send; }
 constexpr bool isWaitSend(Action action) { return action == Action::WaitSendF || action == Action::WaitSendB; }
 /// What happens at the other end of a transfer.
 constexpr Action otherEnd(Action transfer) {

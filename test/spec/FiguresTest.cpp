@@ -41,20 +41,21 @@ TEST(Figures, aSumStaysOneOverItsLimit) {
 }
 
 TEST(Figures, stagesAreTheSumsOfTheirLayersAndOfWhatStandsBesideThem) {
-  const Spec spec = right("pipeline: {ranks: 2, microbatches: 2, cut: [1, 2]}\nschedule: 1f1b\n"
-                          "costs: {optimizer: 5ms}\ntensors: {static: [100B, 200B], boundary: 9B}\n"
-                          "layers:\n"
-                          "- {forward: 1ms, backward: 2ms, activation: 3B, weight_context: 4B, weights: 10B,\n"
-                          "   gradients: [1B, 2B], optimizer_state: 5B, optimizer: 1ms}\n"
-                          "- {count: 2, forward: 10ms, backward: 20ms, boundary: 7B, recompute_input: 2B}\n")
-                        .at(0);
+  const Spec spec =
+      right("pipeline: {ranks: 2, microbatches: 2, cut: [1, 2]}\nschedule: 1f1b\n"
+            "costs: {optimizer: 5ms}\ntensors: {static: [100B, 200B], boundary: 9B}\n"
+            "layers:\n"
+            "- {forward: 1ms, backward: 2ms, activation: 3B, weight_context: 4B, weights: 10B,\n"
+            "   gradients: [1B, 2B], optimizer_state: 5B, optimizer: 1ms}\n"
+            "- {count: 2, forward: 10ms, backward: 20ms, activation: 6B, boundary: 7B, recompute_input: 2B}\n")
+          .at(0);
   constexpr int64_t kMs = 1'000'000'000;
   const auto of = [&](Figure figure) { return std::pair(spec[figure][0], spec[figure][1]); };
   const auto pair = [](int64_t one, int64_t other) { return std::pair(one, other); };
   EXPECT_EQ(of(Figure::Forward), pair(kMs, 20 * kMs));
   EXPECT_EQ(of(Figure::Backward), pair(2 * kMs, 40 * kMs));
   EXPECT_EQ(of(Figure::Recompute), pair(kMs, 20 * kMs)) << "the forward";
-  EXPECT_EQ(of(Figure::Activation), pair(3, 0));
+  EXPECT_EQ(of(Figure::Activation), pair(3, 12));
   EXPECT_EQ(of(Figure::WeightContext), pair(4, 0));
   EXPECT_EQ(of(Figure::RecomputeInput), pair(0, 4));
   EXPECT_EQ(of(Figure::Boundary), pair(9, 7));

@@ -59,9 +59,9 @@ TEST(Variants, partialSpecs) {
   EXPECT_EQ(specs[2].schedule.name, "kfkb");
   EXPECT_EQ(specs[2].schedule.parameters.at("k").values[0], "3");
   EXPECT_TRUE(specs[3].schedule.parameters.empty()) << "a named schedule does not inherit the parameters of another";
-  EXPECT_EQ(specs[4].forward[0], 7'000'000'000);
-  EXPECT_EQ(specs[4].forward.mark.line, 9);
-  EXPECT_EQ((*specs[4].backward)[0], 4'000'000'000) << "the rest of a map stays";
+  EXPECT_EQ(specs[4][Figure::Forward][0], 7'000'000'000);
+  EXPECT_EQ(specs[4][Figure::Forward].mark.line, 9);
+  EXPECT_EQ(specs[4][Figure::Backward][0], 4'000'000'000) << "the rest of a map stays";
   EXPECT_EQ(specs[4].memoryLimit.mark.line, 9);
   EXPECT_EQ(specs[3].memoryLimit.value, 0);
   EXPECT_EQ(specs[5].communicator.value, Communicator::Shared);
@@ -104,8 +104,8 @@ TEST(Variants, ofAnotherMicrobatchSize) {
   std::vector<Spec> specs = right(base("[{}, {pipeline: {microbatch_size: 8}}]", "1f1b", pipeline, costs));
   EXPECT_EQ(specs.at(0).microbatches.value, 16);
   EXPECT_EQ(specs.at(1).microbatches.value, 8);
-  EXPECT_EQ(specs.at(0).forward[0], 9'000'000'000);
-  EXPECT_EQ(specs.at(1).forward[0], 17'000'000'000);
+  EXPECT_EQ(specs.at(0)[Figure::Forward][0], 9'000'000'000);
+  EXPECT_EQ(specs.at(1)[Figure::Forward][0], 17'000'000'000);
   EXPECT_EQ(wrong(base("[{}, {pipeline: {microbatch_size: 8}}]", "1f1b", pipeline,
                        "forward: [1ms, {fixed: 1ms}, {fixed: 1ms}, {fixed: 1ms}], backward: 4ms")),
             "2:19: error: costs.forward: expected {fixed, per_sample}, since variants differ in the size of a "
