@@ -29,7 +29,7 @@ schedule::ExchangedLayer exchangedOf(const spec::Layer &layer, bool wholes) {
   made.forward = own[Figure::Forward];
   made.backwardInput = own[Figure::BackwardInput];
   made.backwardWeight = own[Figure::BackwardWeight];
-  made.backward = own[Figure::Backward] > 0 && wholes ? own[Figure::Backward]
+  made.backward = own.has(Figure::Backward) && wholes ? own[Figure::Backward]
                                                       : own[Figure::BackwardInput] + own[Figure::BackwardWeight];
   made.update = own[Figure::Optimizer];
   made.tensors = layer.tensors;
