@@ -1,5 +1,5 @@
-// What the arguments of the lower bounds share: a problem's costs, ways and sizes by stage and by rank, under the names
-// of Bounds.cpp, and how much fits into a rank's memory. Sums are of 128 bits, so nothing overflows.
+// Data that all arguments of the lower bounds use: a problem's costs, data latencies and sizes by stage and by rank,
+// under the names of Bounds.cpp, and how much fits into a rank's memory. Sums have 128 bits, so nothing overflows.
 #pragma once
 
 #include "compiler/schedule/bounds/Bounds.h"
@@ -15,22 +15,24 @@ constexpr Wide kNever = Wide(1) << 120;
 
 struct StageView {
   Wide f = 0, b = 0, w = 0, a = 0, o = 0;
-  Wide r = 0;     // of its R; b is without it
-  Wide again = 0; // bytes that R adds to those that F holds, and which are the input: a
-  Wide holds = 0; // what a microbatch between its F and B here holds on the rank: a + o of this stage and of the rank's
-                  // before it
+  Wide r = 0;     // cost of R, which b does not include
+  Wide again = 0; // bytes that R adds to the input; the input itself is a
+  /// Bytes that a microbatch between its F and its B here holds on the rank: a + o of this stage and of the rank's
+  /// lower stages in the same copy.
+  Wide holds = 0;
   Wide headF = 0, headB = 0, tail = 0, rankTail = 0;
-  bool isFirst = false; // of its copy on its rank
-  Wide start = 0;       // headF of its copy's first stage on the rank
-  Wide upTo = 0; // from the end of its last B to the end of stage 0's: hand-overs and backwards of the stages before
+  bool isFirst = false; // whether this is the lowest stage of its copy on the rank
+  Wide start = 0;       // headF of the lowest stage of its copy on the rank
+  /// from the end of its last B to the end of stage 0's last B: hand-overs and backwards of lower stages
+  Wide upTo = 0;
 
   Wide roundTrip() const { return headB - headF + b; }
 };
 
 struct RankView {
   std::vector<int32_t> stages;    // ascending
-  int32_t first = 0;              // the lowest stage, of the copy that can begin first
-  Wide reach = kNever;            // from its first start to the start of its first B, at least
+  int32_t first = 0;              // lowest stage of the copy that can begin first
+  Wide reach = kNever;            // least time from the rank's first start to the start of its first B
   Wide tail = kNever;             // from the end of its last B to the end of the step, at least
   Wide work = 0, optimizer = 0;   // work includes the optimizer
   Wide forwards = 0, weights = 0; // of all microbatches
