@@ -27,7 +27,7 @@ using Times = schedule::TimesBySamples; // by local batch
 struct Layer {
   Times forward, backward;
   Bytes gradients = 0; // of its weights
-  /// bytes that it hands to the next layer; the gradient that comes back has the same size
+  /// Bytes that it hands to the next layer; the gradient that comes back has the same size.
   Bytes fixed = 0, perSample = 0;
   bool operator==(const Layer &) const = default;
 };
@@ -43,7 +43,7 @@ struct Problem {
   int64_t batch = 1; // samples of a step, which is one microbatch
   int32_t ranks = 1;
   Link link; // between any two ranks
-  /// by width - 1: the slowest link between the first `width` ranks; empty: all links are equal
+  /// By width - 1: the slowest link between the first `width` ranks; empty: all links are equal.
   std::vector<Link> slowest;
   Collective collective = Collective::Ring;
   Choices choices = Choices::Powers;

@@ -14,10 +14,9 @@ struct BurstRow : Row {
   double foreground = 0; // samples/s of the foreground, divided by those of data parallelism
   double useful = 0;     // fraction of the time of all ranks that is work of the foreground or of jobs
   double cluster = 0;    // samples/s of both, divided by those of data parallelism alone
-  double bound =
-      /// Upper bound of `cluster`: 1/u, where u is data parallelism's samples/s divided by ranks × the samples/s of the
-      /// first job alone; 0: no job.
-      0;
+  /// Upper bound of `cluster`: 1/u, where u is data parallelism's samples/s divided by ranks × the samples/s of the
+  /// first job alone; 0: no job.
+  double bound = 0;
 };
 
 /// Rows: data parallelism alone and with jobs, all layers on each smaller number of ranks, the paper's planner at

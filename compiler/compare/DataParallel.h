@@ -16,7 +16,7 @@ struct PolicyRow {
   bool mayShard = false;            // updates of layers may be divided among replicas
   plan::Time exposed = 0;           // the span less that of the same order with instant collectives
   std::vector<int64_t> collectives; // by rank
-  /// bundle size that `best` found, in bytes; -1: the policy has none, or the spec gives it
+  /// Bundle size that `best` found, in bytes; -1: the policy has none, or the spec gives it.
   schedule::Bytes bundle = -1;
   std::string wrong; // why there are no figures; empty: there are
 };

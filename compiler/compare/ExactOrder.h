@@ -15,7 +15,7 @@ namespace pipec {
 struct ExactOrder {
   schedule::Objective objective = schedule::Objective::Span;
   std::optional<schedule::Exact> found; // absent: `auto` has a plan, and no order of the search fits
-  /// what the solver was not asked about, so only the general bound is known; empty: nothing
+  /// What the solver does not cover ("orders with overlapped pairs"), so only the bound holds there; empty: nothing.
   std::string unasked;
   std::string order;      // as an order file, compute_only
   std::vector<Row> rows;  // sorted; the order's row is "exact"; its bound is also that of `auto`

@@ -51,14 +51,14 @@ struct Compiled {
   std::vector<std::map<std::string, int64_t>> parameters;    // of the variant's schedule
   schedule::Objective objective = schedule::Objective::Span; // Stage::Space; for `auto` also Stage::Plan
   schedule::Bytes leastLimit = 0;                            // Stage::Least
-  /// stages of the spec or of its first variant; 0: the spec has layers that can be cut into any number of stages
+  /// Stages of the spec or of its first variant; 0: the spec has layers that can be cut into any number of stages.
   int32_t stages = 0;
   bool hasLayers = false, choosesCut = false; // the spec has layers; the spec has layers and `cut: auto`
   bool choosesRecompute = false;              // the spec has `recompute: auto`
   bool isBurst = false;                       // the spec's schedule is `burst`
   bool wholeAsParts = false;                  // for `auto`: a whole backward counts as long as its two parts
   bool isSharded = false;                     // the spec's ranks have shards
-  /// bounds hold only for the plan's own portions, since a rule decides which units are left out
+  /// Bounds hold only for the plan's own portions, since a rule decides which units are left out.
   bool ofOwnPortions = false;
   int32_t degree = 1;      // replicas of each rank
   bool isCutShort = false; // a search was asked to stop

@@ -39,7 +39,7 @@ struct SearchRoom {
   bool byOther = false;      // search for the objective that the spec does not name
   bool withoutLimit = false; // ignore the memory limit
   bool makesPrograms = true; // programs will be made, and must fit into this machine's memory
-  /// on a request to stop, the search ends with the best order so far; an error if there is none
+  /// On a request to stop, the search ends with the best order so far; an error if there is none.
   std::stop_token stop = {};
 };
 Imported fromSpec(const spec::Spec &spec, mlir::MLIRContext &context, SearchRoom room = {});
@@ -85,7 +85,7 @@ std::optional<schedule::Problem> withFigures(const spec::Spec &spec, schedule::P
 struct CutSpace {
   schedule::CutWork work;
   schedule::Cut even; // the most even cut
-  /// with `schedule: auto`: the catalogue schedules that stand in for the result of a search
+  /// With `schedule: auto`: the catalogue schedules that stand in for the result of a search.
   std::vector<std::string> schedules;
 };
 /// Nothing after an error.

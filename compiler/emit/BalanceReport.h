@@ -15,10 +15,9 @@ struct BalanceRow {
   std::string name;
   plan::Time span = 0;
   plan::LeastTime bound;
-  std::optional<double>
-      /// Fraction of the time lost to slow shards under equal portions that this row recovers: 0 is even, 1 is healthy;
-      /// absent: nothing is lost.
-      wonBack;
+  /// Fraction of the time lost to slow shards under equal portions that this row recovers: 0 is even, 1 is healthy;
+  /// absent: nothing is lost.
+  std::optional<double> wonBack;
   double dropped = 0;    // fraction of all units that is left out
   plan::Bytes moved = 0; // bytes per step, sent by all shards, for units worked elsewhere than they are owned
   std::string wrong;     // why there are no figures; empty: there are

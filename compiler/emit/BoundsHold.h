@@ -20,7 +20,7 @@ struct Claim {
   std::vector<int32_t> cut = {};              // layers of each stage; empty: the spec has none
   bool wholeAsParts = false;                  // a whole backward counts as long as its two parts, as in split orders
   bool ofAllPlacements = false;               // the bound holds for loop and for there-and-back placement
-  /// all claims are about one spec: passes take the same time, except for the portions of shards
+  /// All claims are about one spec: passes take the same time, except for the portions of shards.
   bool isOneSpec = false;
 };
 

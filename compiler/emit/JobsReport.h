@@ -21,8 +21,9 @@ struct WindowRow {
 /// A job in a step, at the plan's own times.
 struct JobRow {
   std::string name;
-  plan::Time piece = 0;                        // length of a piece without its overhead
-  double resumes = 0;                          // data path of its ranks
+  plan::Time piece = 0; // length of a piece without its overhead
+  /// Resumes per step on its ranks, one after the other; the delay is this many pieces.
+  double resumes = 0;
   std::vector<int64_t> pieces;                 // by rank
   std::vector<std::vector<WindowRow>> windows; // by rank
   double useful = 0;                           // fraction of the idle time of its ranks that it uses

@@ -35,7 +35,7 @@ struct Report {
   plan::Bytes ofJob = 0;                         // bytes of `peak` that belong to the largest job of a rank
   std::vector<int64_t> instructions;             // instructions executed, by rank
   int32_t degree = 1;                            // replicas of each rank
-  /// time of their exchange, and of sums of shared weights, that does not overlap other work
+  /// Time of their exchange, and of sums of shared weights, that does not overlap other work.
   plan::Time exposed = 0;
   std::vector<plan::SharedWeight> shared; // those that several ranks sum
   std::vector<int64_t> collectives;       // collectives of gradients and weights, by rank

@@ -30,7 +30,7 @@ struct RingPlan {
   uint32_t wanted = 1;    // the size with which the ring delays nothing in any timing, or the nearest size possible
   std::vector<uint32_t> over = {}; // by transfer, as in simulate::Flight; empty: not known
   bool drained = false;            // as in pipec::Ring
-  /// whether the first uses in a step wait for the last uses of the step before, whatever the size
+  /// Whether the first uses in a step wait for the last uses of the step before, whatever the size.
   bool heldUp = false;
 
   /// Grows the ring to the least size at which no use in this run waits for a slot. Slots are freed in the order of

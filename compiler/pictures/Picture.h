@@ -45,14 +45,14 @@ struct Section {
   std::string figures; // "makespan 66 ms, bubble 27.27 %, …"
   std::vector<Lane> lanes;
   int lanesPerPlace = 1; // 2: predicted and measured, or passes and collectives
-  int chunks = 1;        // the most that a rank holds
+  int chunks = 1;        // most chunks on a rank
   int shards = 1;        // of each rank
   int copies = 1;        // copies of the pipeline, each in its own direction; a chunk then belongs to one copy
   plan::Time length = 0;
-  /// for ranks with shards: bubble by the shards' own times; negative: computed from the boxes
+  /// For ranks with shards: bubble by the shards' own times; negative: computed from the boxes.
   double bubble = -1;
   plan::LeastTime bound;       // lower bound of a step; 0: not known
-  plan::Bytes activations = 0; // the most that a rank holds
+  plan::Bytes activations = 0; // peak bytes on a rank
   std::vector<trace::Decision>
       decisions; // of a real run, by time from the step's first start; may lie before or after the step
 };

@@ -19,7 +19,7 @@ struct LaneLook {
   plan::Time scale = 1;
   Cent width = 0, height = 0;
   int chunks = 1;
-  /// width of a column in which boxes too small to distinguish are drawn as fractions; 0: every box is drawn
+  /// Width of a column in which boxes too small to distinguish are drawn as fractions; 0: every box is drawn.
   Cent column = 0;
   Cent text = 0; // size of the numbers; 0: none
 };

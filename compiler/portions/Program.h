@@ -39,8 +39,8 @@ struct Maximum {
   enum class Kind : uint8_t {
     Work,  // picoseconds: the shard's factor times the parts, each rounded half up
     Bytes, // bytes: the parts, each rounded up
-    /// picoseconds on the wire for the bytes that come in or go out, whichever are more, for units above or below those
-    /// owned; each part is rounded up
+    /// Picoseconds on the wire for the bytes that come in or go out, whichever are more, for units above or below those
+    /// owned; each part is rounded up.
     Exchange,
   };
   Kind kind = Kind::Work;

@@ -43,7 +43,7 @@ public:
   const std::map<int32_t, StageCuts> cuts; // of each stage
   std::vector<Node> nodes;
   std::map<int32_t, std::vector<uint32_t>> parts; // by stage: the parts of its first forward
-  /// by stage and layer: the last node that adds to the layer's gradients
+  /// By stage and layer: the last node that adds to the layer's gradients.
   std::map<int32_t, std::vector<uint32_t>> makers;
   uint32_t lastPass = 0;
 

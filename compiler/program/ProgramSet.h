@@ -134,7 +134,7 @@ struct ProgramSet {
   bool sharedPort = false;         // plan::Variant::sharedPort
   std::optional<Shards> shards;    // of each rank; absent: there are none
   std::optional<jobs::Jobs> jobs;  // background jobs for the time in which ranks wait; absent: there are none
-  /// as in plan::Variant if several ranks run a stage; else 0, and the next two are empty
+  /// As in plan::Variant if several ranks run a stage; else 0, and the next two are empty.
   int64_t batch = 0;
   std::vector<int32_t> stageGroups;
   std::vector<plan::Bytes> boundaries;

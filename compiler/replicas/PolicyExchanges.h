@@ -21,7 +21,7 @@ struct PolicyExchange {
   schedule::Replicas replicas; // as the policy uses them
   schedule::MayExchange may;
   plan::Time span = Exchanges::kNever;
-  /// bundle size that `best` found, in bytes; -1: the policy has none, or the spec gives it
+  /// Bundle size that `best` found, in bytes; -1: the policy has none, or the spec gives it.
   schedule::Bytes bundle = -1;
   std::string wrong; // why there is no exchange; empty: there is one
 

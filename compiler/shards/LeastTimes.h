@@ -12,9 +12,9 @@ namespace pipec {
 struct Least {
   enum class By : uint8_t {
     Slowest, // between sums the slowest shard; after the last sum, and if there is no sum, the fastest
-    /// the mean of all shards, weighted by speed, which is the same for all portions; after the last sum the fastest
+    /// The mean of all shards, weighted by speed, which is the same for all portions; after the last sum the fastest.
     Mean,
-    /// before the first sum and after the last, the shard with this number on every rank; between sums the slowest
+    /// Before the first sum and after the last, the shard with this number on every rank; between sums the slowest.
     One,
   };
   By by = By::Slowest;

@@ -114,10 +114,9 @@ struct OrderCells {
   OrderFormat format = OrderFormat::ComputeOnly;
   TorchRelease release = TorchRelease::V2_8;
   bool pairs = false; // there are OVERLAP_F_B cells
-  int32_t copies =
-      /// Copies of each stage. A file does not give this number: the numbers of the second copy's stages follow those
-      /// of the first.
-      1;
+  /// Copies of each stage. A file does not give this number: the numbers of the second copy's stages follow those of
+  /// the first.
+  int32_t copies = 1;
 };
 
 /// A place in the file, line and column counted from 1, and what is wrong there.

@@ -13,7 +13,7 @@ struct RowAction {
 
 /// Numbers that an order file does not contain; the spec gives them.
 struct OrderShape {
-  /// copies of each stage; stages of the second copy are numbered after the first; microbatches count per copy
+  /// Copies of each stage; stages of the second copy are numbered after the first; microbatches count per copy.
   int32_t copies = 1;
   int32_t slices = 1; // slices of a microbatch, each with its own number: microbatch · slices + slice
 };

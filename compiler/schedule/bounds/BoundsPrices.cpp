@@ -120,7 +120,7 @@ private:
   std::vector<Wide> points;                 // slacks to be tried
   std::vector<std::array<Place, 2>> places; // by pass, then point: where the pass starts and ends (first its time)
   Priced memory, running;
-  /// by pass, then least slack: the least payment of the pass and those after it
+  /// By pass, then least slack: the least payment of the pass and those after it.
   std::vector<std::vector<Wide>> cost;
   std::vector<std::vector<size_t>> choice; // the slack that has that cost, as an index into `points`
 
@@ -233,7 +233,7 @@ private:
 /// the bound so far, the search is skipped.
 void prices(const View &view, Best &best) {
   constexpr int kTries = 4;
-  /// with one stage other arguments prove as much; the time grows with the square of the stages
+  // With one stage other arguments prove as much; the time grows with the square of the stages.
   constexpr size_t kStages = 2;
   const auto [rank, fill, work] = narrowest(view);
   if (!view.inOrder || !rank)

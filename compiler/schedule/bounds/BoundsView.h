@@ -23,7 +23,7 @@ struct StageView {
   Wide headF = 0, headB = 0, tail = 0, rankTail = 0;
   bool isFirst = false; // whether this is the lowest stage of its copy on the rank
   Wide start = 0;       // headF of the lowest stage of its copy on the rank
-  /// from the end of its last B to the end of stage 0's last B: hand-overs and backwards of lower stages
+  /// From the end of its last B to the end of stage 0's last B: hand-overs and backwards of lower stages.
   Wide upTo = 0;
 
   Wide roundTrip() const { return headB - headF + b; }

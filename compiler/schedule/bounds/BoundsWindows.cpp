@@ -113,7 +113,7 @@ void windows(const View &view, Best &best) {
       continue;
     const RankWindows own(view, rank);
     const Wide work = rank.work - rank.optimizer;
-    /// time that passes less the work done in it
+    // Time that passes less the work done in it.
     Wide before = 0, after = -kNever, afterOnRank = -kNever, afterAround = -kNever;
     for (size_t y = rank.stages.size(); y-- > 0;) {
       const StageView &stage = own.of(y);

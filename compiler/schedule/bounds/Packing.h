@@ -31,7 +31,7 @@ private:
   std::vector<size_t> left; // by row: the bin that the row is the rest of; kNone: the row is a thing
   std::vector<size_t> row;  // by bin: the row of its rest; kNone: not in the basis, so the bin is full
   std::vector<double> amount;
-  /// columns of full bins; the column of another bin is a 1 in its row and is not stored
+  /// Columns of full bins; the column of another bin is a 1 in its row and is not stored.
   std::vector<std::vector<double>> inverse;
   std::vector<double> price;
 

@@ -83,7 +83,7 @@ std::optional<std::vector<int64_t>> slackWithin(const Problem &problem, Time per
 struct Interleaving {
   int32_t chunks;     // per rank
   int64_t firstGroup; // microbatches of the first group
-  /// chunk of each of a rank's forwards, by number on the rank; backwards take the chunks in reverse
+  /// Chunk of each of a rank's forwards, by number on the rank; backwards take the chunks in reverse.
   std::vector<int32_t> order;
 };
 Interleaving interleavingOf(const Problem &problem, const Parameters &parameters);

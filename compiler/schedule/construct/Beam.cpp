@@ -57,7 +57,7 @@ public:
   }
 
 private:
-  /// states are dropped within a stretch when their number exceeds this multiple of the width
+  /// States are dropped within a stretch when their number exceeds this multiple of the width.
   static constexpr size_t kOver = 4;
 
   /// A state of the search. The views of its ranks are in `rows`.
@@ -77,7 +77,7 @@ private:
   BeamRanks views;
   const size_t ranks;
   Time best; // time of the best words so far, at first `options.below`
-  /// by rank, for the span: earliest start of its first forward, which a following step need not wait for; makespan: 0
+  /// By rank, for the span: earliest start of its first forward, which a following step need not wait for; makespan: 0.
   std::vector<Time> heads;
   std::array<std::vector<Time>, 2> worth; // credit for the memory use of an F and of a backward, by stage
   std::vector<State> states;

@@ -20,7 +20,7 @@ struct StageState {
   Bytes a, o;
   int32_t rank = 0;
   int32_t forwards = 0, backwards = 0, weights = 0;
-  /// when data arrives at this stage, by microbatch, as far as known
+  /// When data arrives at this stage, by microbatch, as far as known.
   std::vector<Time> forwardArrival, backwardArrival;
 
   Bytes held() const { return a + o; }

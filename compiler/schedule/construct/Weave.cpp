@@ -100,7 +100,7 @@ private:
   const Capacities &capacities;
   const WeaveOptions &options;
   const bool fused;
-  /// predicts where each W goes; not needed with `room`, not possible from the end, where W come before their B
+  /// Predicts where each W goes; not needed with `room`, not possible from the end, where W come before their B.
   const bool followsWeights;
   const int32_t count;
   const std::vector<std::vector<int32_t>> stagesByRank;
@@ -113,7 +113,7 @@ private:
   std::vector<Weights> weightsOf;
   int32_t fullest = 0;               // the rank that had too little memory last
   std::vector<Held::Change> changes; // those of one rank, reused
-  /// by rank: end of the path's previous pass there; in tighten(), start of its following pass
+  /// By rank: end of the path's previous pass there; in tighten(), start of its following pass.
   std::vector<Time> own;
 
   /// From the end of F on stage s to the start of F on the next stage, and from the end of B there to the start of B on

@@ -50,7 +50,7 @@ private:
   std::vector<std::pair<Work, Cut>> all; // by the busiest rank's work; empty: too many to list
   size_t next = 0;                       // index in `all`
   std::set<std::pair<TrialCost, Cut>> best;
-  /// judged cuts with neighbours still to judge; value: how many neighbours are judged
+  /// Judged cuts with neighbours still to judge; value: how many neighbours are judged.
   std::map<std::pair<TrialCost, Cut>, size_t> open;
   std::set<Cut> known;
 };

@@ -34,7 +34,7 @@ enum class Updates : uint8_t {
 struct Exchange {
   std::vector<std::vector<Collective>> queues; // by rank, in the order of issue
   Updates updates = Updates::Layers;
-  /// decoupled layers: each replica updates its share between sum and gather; false: updates follow the gather
+  /// Decoupled layers: each replica updates its share between sum and gather; false: updates follow the gather.
   bool sharded = false;
   bool atEnd = false;   // sums begin after all backwards of the rank
   bool barrier = false; // gathers begin after all sums and backwards of the rank
