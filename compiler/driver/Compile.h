@@ -33,7 +33,7 @@ struct Failure {
 enum class Stage { Checked, Least, Space, Design, Programs, Plan };
 
 struct Compiled {
-  bool keepVisits = false; // input: whether walks record when each instruction runs
+  bool keepVisits = false; // input: whether simulations record when each instruction runs
   bool encodes = true;     // input: whether to encode the plan into bytes
   /// Input: on a request to stop, a search for an order, a cut or stages to recompute continues with its best result so
   /// far; an error if it has none. Everything else is not interrupted.

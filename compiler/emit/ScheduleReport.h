@@ -31,7 +31,7 @@ struct Report {
   int64_t microbatches = 0; // whole microbatches, of all copies
   plan::Certificate certificate;
   double bubbleRate = 0, spanBubbleRate = 0;
-  std::vector<plan::Bytes> peakActivation, peak; // a rank each
+  std::vector<plan::Bytes> peakActivation, peak; // by rank, in bytes
   plan::Bytes ofJob = 0;                         // bytes of `peak` that belong to the largest job of a rank
   std::vector<int64_t> instructions;             // instructions executed, by rank
   int32_t degree = 1;                            // replicas of each rank
@@ -56,7 +56,7 @@ struct Report {
   /// One round of an evaluation (runtime/plan/Evaluation.h).
   struct Evaluation {
     plan::Time makespan = 0;
-    std::vector<plan::Bytes> peak; // a rank each
+    std::vector<plan::Bytes> peak; // by rank, in bytes
   };
   std::optional<Evaluation> evaluation; // none: the plan has no evaluation, or it was not requested
   std::vector<plan::Time> steps;        // with a simulated network: the time of each step; empty: none was requested

@@ -66,7 +66,7 @@ struct Ordered {
   Dependences dependences;
   std::vector<Graph::Node> order; // all nodes; if not `sorted`, the nodes of a cycle
   bool sorted;
-  bool arranged = false; // whether the instructions stand in this order
+  bool arranged = false; // whether the instructions are in this order
 };
 
 } // namespace pipec

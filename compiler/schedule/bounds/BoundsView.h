@@ -60,9 +60,9 @@ inline Wide positive(Wide value) { return std::max<Wide>(value, 0); }
 
 inline Wide ceilDivide(Wide value, Wide by) { return (value + by - 1) / by; }
 
-/// No choice of up to `count` of each item within `capacity` is worth more: the knapsack's linear relaxation, greedy by
-/// density. The capacity is first rounded down to a multiple of the sizes' common divisor, which loses nothing and
-/// makes the relaxation exact for equal sizes.
+/// An upper bound of the value of any choice of up to `count` of each item within `capacity`: the knapsack's linear
+/// relaxation, greedy by density. The capacity is first rounded down to a multiple of the sizes' common divisor, which
+/// loses nothing and makes the relaxation exact for equal sizes.
 Wide knapsack(const std::vector<Item> &items, Wide count, Wide capacity);
 
 /// The least backward and weight time that frees `bytes` with at most `count` B. A B alone takes b and frees a; with
@@ -71,25 +71,25 @@ Wide leastToFree(const StageView &stage, Wide bytes, Wide count);
 
 View makeView(const Problem &problem);
 
-/// The rank whose memory is scarcest: one microbatch alone would take all of it for the longest time. Null without a
-/// limit.
+/// The rank with the scarcest memory: one microbatch alone would fill this rank's memory for the longest time. Null
+/// without a limit.
 struct Narrowest {
   const RankView *rank = nullptr;
-  Wide fill = 0; // that time: the bytes that a microbatch holds, times how long, over the capacity
-  Wide work = 0; // of a microbatch on it
+  Wide fill = 0; // that time: bytes of a microbatch × the time it holds them / capacity
+  Wide work = 0; // work of a microbatch on the rank
 };
 Narrowest narrowest(const View &view);
 
-/// The ranks by their first stage.
+/// The ranks, sorted by their first stage.
 std::vector<const RankView *> byFirstStage(const View &view);
 
-/// A rank's own part in a bound of its span by way of another rank j. From the rank's first start to its own end, data
-/// go down to j, j runs its step, and the last gradient comes back. That takes at least
-///   headF(j) - headF, then what j does, then upTo(j) - upTo, then rankTail,
-/// all of first stages. What does not depend on j is returned: rankTail - headF - upTo.
+/// A rank's own part in a bound of its span by way of another rank j. Between the rank's first start and its own end,
+/// data goes down to j, j runs its step, and the last gradient comes back. That takes at least
+///   headF(j) - headF, then the time of j, then upTo(j) - upTo, then rankTail,
+/// where all values are those of first stages. Returns the part that does not depend on j: rankTail - headF - upTo.
 Wide aroundOf(const View &view, const RankView &rank);
 
-/// The largest makespan and span bound offered so far, with the argument of each; of equal ones the first stays.
+/// The largest bounds of makespan and span offered so far, each with its argument; of equal bounds the first stays.
 struct Best {
   Wide makespan = 0, span = 0;
   Argument makespanArgument = Argument::None, spanArgument = Argument::None;

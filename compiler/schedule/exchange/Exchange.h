@@ -1,4 +1,4 @@
-// A solution of the exchange problem: which bytes of which gradients go in which collective, and in which order.
+// A solution of the exchange problem: the bytes of gradients in each collective, and the order of the collectives.
 // Policies make an Exchange. A judge (in the driver: simulation of the resulting plan) finds its time. Programs are
 // made from it.
 #pragma once

@@ -109,8 +109,8 @@ struct Problem {
   std::vector<int32_t> rankOf;                       // stage → rank
   Link link;                                         // default of every directed pair
   std::map<std::pair<int32_t, int32_t>, Link> links; // (from, to) → exception
-  std::vector<Bytes> staticBytes;                    // a rank each; empty: zero bytes
-  std::vector<Bytes> workspace;                      // a rank each; empty: zero bytes
+  std::vector<Bytes> staticBytes;                    // by rank; empty: 0
+  std::vector<Bytes> workspace;                      // by rank; empty: 0
   Bytes memoryLimit = 0;                             // limit of the rank that may hold most; 0: none
   /// By rank: bytes that the rank may hold less than memoryLimit; empty: 0. `heldAlways` counts these bytes as held, so
   /// all other code sees one limit for all ranks.
