@@ -110,7 +110,7 @@ struct Range {
   int64_t end() const { return first + count; }
   bool operator==(const Range &) const = default;
 };
-/// Ascending and not empty; no two ranges touch.
+/// Ascending; no range is empty, and no two ranges touch.
 using Ranges = std::vector<Range>;
 
 /// A shard's units of a split. Each unit of a split is owned by one shard and worked by one shard. Of the units that a
