@@ -1,5 +1,5 @@
-// All that a plan can be, between the fastest and the one that keeps ranks least: the front of step time against device
-// time over all widths of all layers, exactly.
+// The exact Pareto front of step time and device time over all widths of all layers: from the fastest plan to the plan
+// with the least device time.
 #pragma once
 
 #include "compiler/burst/Costs.h"
@@ -11,17 +11,16 @@ namespace pipec::burst {
 
 class Front {
 public:
-  /// O(layers² × widths + layers × widths²) unions of fronts of the layers before, whose points may be many.
+  /// O(layers² × widths + layers × widths²) unions of fronts of earlier layers, which may have many points.
   explicit Front(const Problem &problem);
   ~Front();
   Front(Front &&) noexcept;
 
-  /// Every pair of costs that no plan beats in one and equals in the other: time ascends, device time falls. One
-  /// without layers.
+  /// All Pareto-optimal costs: time ascends, device time falls. One point if there are no layers.
   const std::vector<Cost> &costs() const;
-  /// A plan of such costs.
+  /// A plan with these costs.
   Plan plan(size_t point) const;
-  /// The plan of least device time whose step takes no longer; absent: none is so fast.
+  /// The plan with the least device time that takes no longer than `limit`; absent: no plan is that fast.
   std::optional<Plan> within(Time limit) const;
 
 private:

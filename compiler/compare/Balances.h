@@ -1,4 +1,4 @@
-// Shards of a spec's ranks under each balance, and without slow ones.
+// Compares the balances of a spec's shards with each other and with shards that are not slow.
 #pragma once
 
 #include "compiler/compare/Comparison.h"
@@ -7,8 +7,8 @@
 
 namespace pipec {
 
-/// Adds to the report of a variant of this spec what else its shards could do: a row for each balance, that of the spec
-/// with its parameters, and `without` slow shards, each compiled as the spec says. `plan` is its own.
+/// Adds to the report of a variant of this spec: a row for each balance (the spec's own with its parameters), and a row
+/// without slow shards, each compiled as the spec says. `own` is the variant's plan.
 void compareBalances(const spec::Spec &spec, const plan::Variant &own, const schedule::Problem &problem,
                      emit::BalanceReport &report);
 

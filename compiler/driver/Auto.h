@@ -1,5 +1,5 @@
-// What `schedule: auto` compiles: words that the search finds when it leaves more or less room for transfer buffers,
-// and those schedules of the catalogue that could be better. The best of these plans is the answer.
+// Compiles `schedule: auto`: words that the search finds with more or less room for transfer buffers, and catalogue
+// schedules that could be better. The best of the resulting plans is the answer.
 #pragma once
 
 #include "compiler/driver/FromSpec.h"
@@ -24,41 +24,41 @@
 
 namespace pipec {
 
-/// The programs of a variant, which are not text yet, and the module that they belong to.
+/// The programs of a variant, not yet converted to text, and their module.
 struct Programs {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   Lowering lowering;
 };
 
-/// What a variant's spec was compiled to.
+/// The result of compiling a variant's spec.
 struct Made {
-  std::string text;                   // the IR, where compiling ends there
-  std::shared_ptr<Programs> programs; // where it ends with them
+  std::string text;                   // the IR, if compiling ends with the IR
+  std::shared_ptr<Programs> programs; // set if compiling ends with programs
   plan::Variant variant;
   simulate::Result walk;
   schedule::Problem problem;
   std::vector<schedule::Problem> alternatives; // as in Imported
   schedule::Words words;
-  bool placesTransfers = false; // an order file has said where transfers stand
+  bool placesTransfers = false; // an order file determines where transfers go
   std::map<std::string, int64_t> parameters;
   schedule::Objective objective = schedule::Objective::Span;
 };
 
-/// What to compile: a spec whose words are searched for, in the given room; or one with a schedule of the catalogue.
+/// What to compile: a spec to search words for, in the given room, or a spec with a catalogue schedule.
 struct Choice {
   spec::Spec spec;
   SearchRoom room;
   std::optional<spec::Spec>
-      searched; // the spec with `auto` that a catalogue's schedule answers: objective and bounds are of that one
+      searched; // the spec with `auto`, if a catalogue schedule answers it; objective and bounds come from this spec
 };
 
-/// Compiles a choice to its plan, and reports what is wrong with it. Sets `internal` where the failure is pipec's own.
+/// Compiles a choice to its plan, and reports errors. Sets `internal` if the failure is pipec's own.
 using CompileOnce = llvm::function_ref<Code(const Choice &, Made &, bool &internal)>;
 
-/// Compiles several choices and keeps the best, since the search cannot know which that is: it judges words on links
-/// that never queue and with only as many buffers as let them run at all. In the plan transfers may queue, and wait for
-/// a buffer where memory holds no more of them. Leaves in `choice` what the result was made from.
-/// Asked to stop, it goes on with the best so far.
+/// Compiles several choices and keeps the best plan. The search cannot know which choice is best: it judges words on
+/// links that never queue and with only the buffers that prevent deadlock. In the plan, transfers may queue, and may
+/// wait for a buffer if memory holds no more buffers. Sets `choice` to what the result was made from. On a request to
+/// stop, continues with the best so far.
 Code compileAuto(Choice &choice, mlir::MLIRContext &context, const std::stop_token &stop, CompileOnce compileOnce,
                  Made &made, bool &internal);
 

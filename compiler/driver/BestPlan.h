@@ -1,4 +1,4 @@
-// Compiles choices that promise to be better than the best so far, and keeps the best: of cuts, of stages to recompute.
+// Compiles choices that may beat the best plan so far, and keeps the best: choices of cuts, or of stages to recompute.
 #pragma once
 
 #include "compiler/driver/Auto.h"
@@ -16,14 +16,15 @@ namespace pipec {
 
 inline schedule::Time timeOf(const Made &made) { return timeOf(made.variant.certificate, made.objective); }
 
-/// How much is done. The more forwards a step has, the less of it, so that it takes about as long whatever the size.
+/// Limits of the work. They shrink as a step's forwards grow, so that the time is about the same for all sizes.
 struct Room {
-  int64_t judged;        // choices whose order is walked, where not all are looked at
-  int64_t compiled;      // with the schedule's own order, where not all are looked at
-  int64_t compiledOfAll; // where all are
-  int64_t searched;      // with orders that are searched for
+  int64_t judged;        // choices whose order is evaluated, if not all are considered
+  int64_t compiled;      // choices compiled with the schedule's own order, if not all are considered
+  int64_t compiledOfAll; // the same if all are considered
+  int64_t searched;      // choices compiled with a searched order
 
-  /// `each`: how much longer than a walk judging a choice takes. `searches`: of small, middling and large steps.
+  /// `each`: the time to judge a choice, in multiples of one evaluation. `searches`: the value of `searched` for small,
+  /// medium and large steps.
   Room(int64_t forwards, int64_t each, std::array<int64_t, 3> searches)
       : judged(std::clamp<int64_t>(kForwards / forwards / each, 64, 4096)), compiled(6),
         compiledOfAll(std::clamp<int64_t>(kForwards / forwards, 8, 1024)), searched(searches[forwards <= 64    ? 0
@@ -36,14 +37,14 @@ private:
 
 template <typename Choice> class BestPlan {
 public:
-  /// `made`: the best; only what takes less than `below` is; 0: anything.
+  /// `made` receives the best plan. Only plans that take less than `below` count; 0: any plan.
   BestPlan(mlir::MLIRContext &context, schedule::Time below, Made &made, bool &internal)
       : context(context), below(below), made(made), internal(internal) {}
 
-  /// A plan of this choice takes no less.
+  /// Records that no plan of this choice takes less than `least`.
   void promises(const Choice &choice, schedule::Time least) { atLeast[choice] = least; }
 
-  /// Compiles a choice with a promise that may be better than the best so far; whether it did.
+  /// Compiles a choice if its recorded bound may beat the best plan so far. Returns whether it compiled.
   template <typename Compile> bool attempt(const Choice &choice, Compile compile) {
     const auto least = atLeast.find(choice);
     if (least == atLeast.end() || (below != 0 && least->second >= below) || !attempted.insert(choice).second)
@@ -59,7 +60,7 @@ public:
   }
 
   const std::optional<Choice> &chosen() const { return best; }
-  /// What a better plan takes less than; 0: there is none.
+  /// The time that a better plan must beat; 0: none.
   schedule::Time time() const { return below; }
   bool hasFailed() const { return internal; }
 

@@ -1,4 +1,4 @@
-// Background jobs of a spec: as the other rooms take them, and in finished variants.
+// Background jobs of a spec: conversion for other rooms, and insertion into finished variants.
 #pragma once
 
 #include "compiler/passes/Passes.h"
@@ -9,13 +9,13 @@
 
 namespace pipec {
 
-/// Without what their libraries are handed.
+/// The spec's background jobs, without the arguments of their libraries.
 jobs::Jobs jobsOf(const spec::Spec &spec);
 
-/// Where the spec says what of its jobs, by key (placeOf()).
+/// The places in the spec of the keys of its jobs (placeOf()).
 llvm::SmallVector<mlir::Location> placesOfJobs(const spec::Spec &spec, mlir::MLIRContext &context);
 
-/// openWindows() of the spec's jobs, with what their libraries are handed.
+/// Calls openWindows() with the spec's jobs, and adds the arguments of their libraries.
 Code addJobs(const spec::Spec &spec, bool warns, llvm::ArrayRef<Walked> variants, mlir::MLIRContext &context);
 
 } // namespace pipec

@@ -1,4 +1,5 @@
-// Replicas of a pipeline: from the plan of one of them, which says the order of its passes, to the plan of all.
+// Replicas of a pipeline: turns the plan of one replica, which determines the order of its passes, into the plan of all
+// replicas.
 #pragma once
 
 #include "compiler/driver/Auto.h"
@@ -8,23 +9,24 @@
 
 namespace pipec {
 
-/// Says what is wrong where a spec contradicts its policy of exchanging gradients, before anything is compiled.
+/// Checks, before anything is compiled, that the spec agrees with its policy of exchanging gradients.
 mlir::LogicalResult checkPolicy(const spec::Spec &spec, mlir::MLIRContext &context);
-/// Says what of a spec cannot be exchanged, or not yet, before anything is compiled.
+/// Checks, before anything is compiled, that pipec supports exchanging the spec's gradients.
 mlir::LogicalResult checkExchange(const spec::Spec &spec, mlir::MLIRContext &context);
-/// Says why no plan can be made of a policy, and where variants contradict each other. Sets how they shard.
+/// Checks that a plan can be made of the policy, and that variants do not contradict each other. Sets `sharding` for
+/// the variants.
 mlir::LogicalResult checkPlans(const std::vector<spec::Spec> &specs, mlir::MLIRContext &context, Sharding &sharding);
 
-/// What compileReplicas() is asked for besides the plan.
+/// Options of compileReplicas().
 struct ReplicasOptions {
   Sharding sharding = Sharding::Any;
-  Stage until = Stage::Plan; // Design, Programs: that IR as text, in place of the plan
+  Stage until = Stage::Plan; // Design, Programs: returns that IR as text, not the plan
   LowerPipelineOptions lower = {};
-  std::stop_token stop = {}; // asked to stop, the search for an exchange goes on with the best so far
+  std::stop_token stop = {}; // on a request to stop, the search for an exchange continues with the best so far
 };
 
-/// Makes the plan of one replica that of all: chooses the exchange by the spec's policy, puts it into the programs, and
-/// lowers and checks them. `spec`: with its degree; it has passed checkExchange().
+/// Turns the plan of one replica into that of all: chooses the exchange by the spec's policy, puts the exchange into
+/// the programs, lowers and checks them. `spec` must have its degree and have passed checkExchange().
 Code compileReplicas(const spec::Spec &spec, const ReplicasOptions &options, mlir::MLIRContext &context, Made &made);
 
 } // namespace pipec

@@ -1,5 +1,6 @@
-// How pipec prints diagnostics: `file:line:column: error: message`, the line with a caret, notes likewise. The file may
-// be a stranger's: no more of it is read than a spec may have, and no control character of it reaches the terminal.
+// How pipec prints diagnostics: `file:line:column: error: message`, then the line with a caret; notes in the same form.
+// The file may be untrusted: pipec reads no more of it than a spec may have, and no control character of the file
+// reaches the terminal.
 #pragma once
 
 #include "compiler/driver/Compile.h"
@@ -11,7 +12,7 @@ namespace pipec {
 /// Prints a diagnostic and its notes on standard error.
 void print(mlir::Diagnostic &diagnostic);
 
-/// Prints every diagnostic of a context while it lives, and keeps the first error's place and words.
+/// Prints every diagnostic of a context during its lifetime, and keeps the place and message of the first error.
 class FirstError {
 public:
   FirstError(mlir::MLIRContext &context, Failure &failure, Said said);

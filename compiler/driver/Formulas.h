@@ -1,4 +1,4 @@
-// The catalogue's formulas of a schedule, with a problem's numbers put in.
+// The catalogue's formulas of a schedule, evaluated for a problem.
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"
@@ -10,16 +10,16 @@
 
 namespace pipec {
 
-/// One of a schedule's formulas, with symbols and with this problem's numbers.
+/// A formula of a schedule, with symbols and with this problem's numbers.
 struct Formula {
   std::string text, here;
-  std::vector<std::string> failing; // of its conditions
+  std::vector<std::string> failing; // conditions of the formula that the problem does not meet
 };
 struct Formulas {
   Formula bubble, memory;
 };
 
-/// Nothing for a schedule that the catalogue does not have. `parameters`: those of the schedule that are numbers.
+/// The formulas of a schedule; none if the catalogue does not have it. `parameters`: the schedule's number parameters.
 std::optional<Formulas> formulas(const std::string &name, const schedule::Problem &problem,
                                  const std::map<std::string, int64_t> &parameters);
 

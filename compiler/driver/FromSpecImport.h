@@ -1,4 +1,4 @@
-// The import of one spec, as its parts in FromSpec*.cpp share it.
+// The import of one spec, shared by its parts in FromSpec*.cpp.
 #pragma once
 
 #include "compiler/driver/DesignLevel.h"
@@ -9,8 +9,9 @@
 
 namespace pipec {
 
-/// Where the passes of a problem come from: the catalogue, the spec's own block, or an order file. Fills in what the
-/// source fixes (placement, backward, block or words); every contradiction is an error at its place.
+/// Imports a spec. The passes of its problem come from the catalogue, the spec's own block, or an order file. The
+/// import fills in what this source fixes (placement, backward, block or words); every contradiction is an error at its
+/// place.
 class Import : Design {
 public:
   Import(spec::Spec given, mlir::MLIRContext &context, SearchRoom room)
@@ -18,8 +19,8 @@ public:
 
   Imported run();
   SearchSpace space();
-  /// Where `auto` only chooses from the catalogue: the spec with the fastest schedule that fits. Nothing after an
-  /// error.
+  /// For a spec with `auto` that only chooses from the catalogue: the spec with the fastest schedule that fits. None
+  /// after an error.
   std::optional<spec::Spec> withEntry();
   std::vector<CatalogueTime> catalogueTimes();
   schedule::Bytes leastLimit();
@@ -31,11 +32,11 @@ public:
   std::optional<schedule::Problem> withFigures(schedule::Problem other);
 
 private:
-  /// What a schedule of the catalogue needs for this spec.
+  /// What a catalogue schedule needs for this spec.
   struct Taken {
-    std::pair<schedule::Time, schedule::Bytes> cost; // its time; for equal times, the most bytes that a rank holds
-    schedule::Time least;                            // if every R ran while its rank waits
-    __int128 excess; // of the fullest rank over its limit, with the transfer buffers that it needs
+    std::pair<schedule::Time, schedule::Bytes> cost; // its time; for equal times, the peak bytes of the fullest rank
+    schedule::Time least;                            // its time if every R ran while its rank waits
+    __int128 excess; // bytes over the limit, on the fullest rank, with the transfer buffers that it needs
     size_t stages;   // of a copy
   };
 
@@ -51,67 +52,67 @@ private:
   mlir::LogicalResult customBlock();
   mlir::LogicalResult readSlots(const std::string &name, const spec::Parameter &parameter, std::vector<int64_t> &slots);
   mlir::LogicalResult orderFile();
-  /// An error where the spec contradicts what the order file fixes; it may repeat it.
+  /// An error if the spec contradicts what the order file fixes; the spec may repeat it.
   mlir::LogicalResult agreesWithOrder(const spec::Parameter &file);
-  /// Stage → rank: in a loop where the spec says nothing; v: there and back, as often as there are chunks;
-  /// bidirectional: for two copies.
+  /// Stage → rank: in a loop if the spec says nothing; v: there and back, as often as there are chunks; bidirectional:
+  /// for two copies.
   std::vector<int32_t> placedAsSpecSays(size_t stages) const;
-  /// An error where the spec gives another placement than the one that is fixed; `fixed` says by whom.
+  /// An error if the spec gives another placement than the fixed one; `fixed` says what fixes it.
   mlir::LogicalResult agreesWithPlacement(const std::string &fixed);
   mlir::LogicalResult setBackward(schedule::BackwardMode mode);
 
   // FromSpecAuto.cpp: `auto`.
   mlir::LogicalResult autoParameters();
   mlir::LogicalResult autoSchedule();
-  /// The placements that the spec allows: loop, and there and back where it says none.
+  /// The placements that the spec allows: if it names none, loop and there and back.
   std::vector<schedule::Problem> placements();
   /// Searches all placements and takes the best words.
   mlir::LogicalResult search();
-  /// Nothing where the schedule does not go with the spec.
+  /// None if the schedule does not match the spec.
   std::optional<Taken> taken(schedule::Objective by);
   std::optional<Taken> takenBy(const schedule::Entry &entry);
   bool hasToStop() const { return room.stop.stop_requested(); }
-  /// An error: there was no time to find an order.
+  /// Reports the error that there was no time to find an order.
   void stopped();
-  /// The schedules of the catalogue that have an order for the spec's slices and copies, and what each needs.
+  /// The catalogue schedules with an order for the spec's slices and copies, and what each needs.
   std::vector<std::pair<Taken, std::string>> takenByAll();
 
   // FromSpecRecompute.cpp: `recompute: auto`.
-  /// What a stage keeps and takes where it is recomputed, of a slice.
+  /// The input and the time of a stage if recomputed, for one slice.
   schedule::Again againOf(size_t stage) const;
-  /// The stages of a problem for which running again saves memory; none where the spec chooses none.
+  /// The stages of a problem that save memory if recomputed; none if the spec leaves no choice.
   schedule::MayAgain mayRunAgain(const schedule::Problem &filled) const;
-  /// Of the catalogue, those that stand for what a search would find.
+  /// The catalogue schedules that stand in for the result of a search.
   std::vector<std::string> standIns();
 
-  // FromSpec.cpp: what all have in common.
-  /// Checks what could only be checked once the schedule had said how many stages there are, and refuses what does not
-  /// run yet.
+  // FromSpec.cpp: common parts.
+  /// Makes the checks that need the number of stages, which the schedule determines, and refuses what is not supported
+  /// yet.
   mlir::LogicalResult settle();
-  /// Fills in all but the placement and the backward, which are there.
+  /// Fills in everything except placement and backward, which must be set.
   void fillProblem(schedule::Problem &problem);
-  /// The part of it that costs, sizes and links say.
+  /// Fills in costs, sizes and links.
   void fillFigures(schedule::Problem &problem);
-  /// The portions of its shards, for a problem that has its placement and backward.
+  /// The portions of the shards, for a problem with its placement and backward.
   ShardedRanks ranksOf(const schedule::Problem &filled) const;
-  /// How many microbatches of each stage words have in flight at once, for the memory of shards.
+  /// By stage: how many microbatches the words have in flight at once, for the memory of shards.
   std::vector<int64_t> heldAtOnce(const schedule::Words &words) const;
   mlir::LogicalResult fillAndCheck();
   /// Checks each parameter by itself, so that an error names its place.
   mlir::LogicalResult checkParameters();
   bool mixes() const { return spec.backwardMode && spec.backwardMode->value == spec::Backward::Mixed; }
-  /// Checks that whole backwards may pay, and that nothing else has its own way with W.
+  /// Checks that whole backwards may pay, and that no other option decides about W.
   mlir::LogicalResult checkMixed();
-  /// The order's, the schedule's or the block's words; none where the search makes them.
+  /// The words of the order, the schedule or the block; none if the search makes them.
   schedule::Words wordsHere();
-  /// The same with backwards whole where that pays.
+  /// The same with whole backwards where that pays.
   schedule::Words mixedWords();
   /// Checks that the spec's own block can be repeated.
   mlir::LogicalResult checkBlock();
-  /// Checks `overlapped`: two passes at once take no less than the longer one, and no more than one after the other.
+  /// Checks `overlapped`: two overlapped passes take at least the longer time, and at most the sum.
   mlir::LogicalResult checkPairs();
-  /// Checks that a step of this order does not take too long, on links that never queue. Looks only where all work in a
-  /// row takes too long, and not at the largest orders: the walk of the plan finds what is left.
+  /// Checks that a step of this order is not too long, on links that never queue. Checks only if the sum of all work is
+  /// too long, and not for the largest orders; the simulation of the plan finds the rest.
   mlir::LogicalResult checkLength();
 
   mlir::Location at(const spec::Mark &mark) { return locationOf(spec, mark, context); }
@@ -123,11 +124,12 @@ private:
   std::optional<schedule::Objective> objective; // of a search
   std::vector<schedule::Problem> alternatives;
   std::vector<int64_t>
-      inFlight; // with shards and a memory limit: microbatches of each stage that its rank holds at once
+      inFlight; // with shards and a memory limit: by stage, the microbatches that its rank holds at once
   Code code = Code::Input;
 };
 
-/// Where `auto` only chooses from the catalogue, the spec with what it chooses; else the spec. Nothing after an error.
+/// The spec with the schedule that `auto` chooses, if `auto` only chooses from the catalogue; else the spec itself.
+/// None after an error.
 std::optional<spec::Spec> withEntryIfChosen(const spec::Spec &spec, mlir::MLIRContext &context, SearchRoom room = {1});
 
 } // namespace pipec

@@ -1,4 +1,4 @@
-// Plans that are read, and the figures of plans, read or compiled.
+// Reading plans, and the figures of read or compiled plans.
 #pragma once
 
 #include "compiler/driver/Compile.h"
@@ -9,12 +9,13 @@
 
 namespace pipec {
 
-/// Loads a plan with every rule; its bytes too.
+/// Loads a plan, checked by every rule, and its bytes.
 Status loadPlan(const std::string &path, plan::Plan &plan, std::vector<uint8_t> &bytes);
-/// The same, and the walk.
+/// The same, and simulates the plan.
 Status loadChecked(const std::string &path, plan::Plan &plan);
 
-/// Leaves of a plan's variants the evaluation of the first, rolled, with its times (runtime/plan/Evaluation.h).
+/// Reduces a plan's variants to the evaluation of the first variant, rolled, with its times
+/// (runtime/plan/Evaluation.h).
 Status keepEvaluation(plan::Plan &plan);
 
 Status figuresOf(const Compiled &compiled, emit::PlanReport &report);

@@ -1,15 +1,15 @@
-// What `recompute: auto` compiles: the choices of stages that promise most, until none that is left can be better or
-// the work for it is done. The plan of the best is the answer.
+// Compiles `recompute: auto`: the most promising choices of stages first, until none that is left can be better or the
+// work limit is reached. The plan of the best choice is the answer.
 #pragma once
 
 #include "compiler/driver/Cut.h"
 
 namespace pipec {
 
-/// Compiles a spec that has a cut. Leaves in `spec` the choice that the result was made with. If the schedule is not
-/// `auto`, no choice is better, where there are at most RecomputeSearch::kAll and a step is small. `ofMany`: it is one
-/// of many cuts, for which little is done. Code::Check where no plan takes less than `below`.
-/// Asked to stop, it goes on with the best so far.
+/// Compiles a spec that has a cut, and sets `spec` to the choice of the result. The result is optimal if the schedule
+/// is not `auto`, there are at most RecomputeSearch::kAll choices and a step is small. `ofMany`: this is one of many
+/// cuts, so little work is done. Code::Check if no plan takes less than `below`. On a request to stop, continues with
+/// the best so far.
 Code compileRecompute(spec::Spec &spec, mlir::MLIRContext &context, const std::stop_token &stop, CompileSpec compile,
                       schedule::Time below, bool ofMany, Made &made, bool &internal);
 

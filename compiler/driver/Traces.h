@@ -1,4 +1,4 @@
-// The trace of a run as the command line names it: one file, or one of each process.
+// The trace of a run, as the command line names it: one file, or one per process.
 #pragma once
 
 #include "runtime/plan/Status.h"
@@ -10,21 +10,22 @@
 
 namespace pipec {
 
-/// The files that a name with *, ? or [ stands for, by name; of any other, and of one that is there, that file.
+/// The files that a pattern with *, ? or [ matches, sorted by name. A name of an existing file, or without these
+/// characters, means that file.
 Status traceFiles(const std::string &name, std::vector<std::string> &files);
 
-/// What all files hold that a name stands for. A rank whose events are in two of them is an error.
+/// The contents of all files that a name means. It is an error if a rank has events in two files.
 Status readTraces(const std::string &name, trace::Run &run);
 
-/// Of a run of so many replicas, keeps the events of each rank's first one, which stands for all.
+/// Keeps only the events of each rank's first replica, which stands for all `degree` replicas.
 void keepFirstReplica(trace::Run &run, int32_t degree);
 
-/// The ranks of a plan that a run has no event of: "rank 2", "ranks 2 and 5"; empty: there is none.
+/// The ranks of a plan without any event in a run: "rank 2", "ranks 2 and 5"; empty: every rank has events.
 std::string missingRanks(const std::vector<trace::Event> &events, const plan::Plan &plan);
-/// An error that names them.
+/// An error that names the ranks without events, if there are any.
 Status haveAllRanks(const std::vector<trace::Event> &events, const plan::Plan &plan);
 
-/// Fills a recording with a step of a run of this variant; `step` < 0: the last that is whole.
+/// Fills a recording with a step of a run of this variant; `step` < 0: the last complete step.
 Status replay(const plan::Variant &variant, const std::vector<trace::Event> &events, int64_t step,
               simulate::Recording &recording);
 

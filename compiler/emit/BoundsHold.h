@@ -1,5 +1,5 @@
-// Whether what is said to be proven holds against the plans at hand. A bound that a plan beats is a fault of pipec's
-// own; it is found here before it is printed.
+// Checks proven bounds against the plans at hand. A bound that a plan beats is an error in pipec itself; the check
+// finds it before it is printed.
 #pragma once
 
 #include "compiler/emit/ScheduleReport.h"
@@ -12,27 +12,28 @@
 
 namespace pipec::emit {
 
-/// A plan, and what its certificate says of all plans of its problem.
+/// A plan, and the bounds that its certificate claims for all plans of its problem.
 struct Claim {
   std::string name; // "1f1b", "variant 'small'"
   const plan::Certificate *certificate = nullptr;
-  const schedule::Problem *problem = nullptr; // null: the bound is held against its own plan alone
+  const schedule::Problem *problem = nullptr; // null: the bound is only compared with its own plan
   std::vector<int32_t> cut = {};              // layers of each stage; empty: the spec has none
-  bool wholeAsParts = false;                  // a whole backward takes what its two parts take, as in split orders
-  bool ofAllPlacements = false;               // in a loop, and there and back
-  bool isOneSpec = false; // every claim is of one spec: passes take the same time, but for the portions of shards
+  bool wholeAsParts = false;                  // a whole backward counts as long as its two parts, as in split orders
+  bool ofAllPlacements = false;               // the bound holds for loop and for there-and-back placement
+  /// All claims are about one spec: passes take the same time, except for the portions of shards.
+  bool isOneSpec = false;
 };
 
-/// Whether the plan of `other` is one of those that the bound of `one` speaks of: of the same work, in no more memory.
+/// Whether the bound of `one` applies to the plan of `other`: the same work, in no more memory.
 bool speaksOf(const Claim &one, const Claim &other);
 
-/// Code::Check, with the bound and the plan that beats it, where there is one.
+/// Code::Check if a plan beats a bound; the message names both.
 Status checkBounds(const std::vector<Claim> &claims);
-/// Likewise, of a bound and a time by themselves.
+/// The same for a single bound and time.
 Status checkBound(const std::string &name, const char *objective, plan::LeastTime bound, const std::string &other,
                   plan::Time taken);
 
-/// Likewise, of the other bounds in a report: those at a plan's own memory, and those of other balances of shards. The
+/// The same for the other bounds in a report: those at a plan's own memory, and those of other balances of shards. The
 /// balance `auto` may choose the portions of `even`, so its bound must hold for the plan of `even` too.
 Status checkBounds(const PlanReport &report);
 

@@ -1,4 +1,4 @@
-// From checked programs to a plan (design, section 5).
+// Makes a plan from checked programs (design, section 5).
 #pragma once
 
 #include "compiler/passes/Lowered.h"
@@ -7,16 +7,16 @@
 
 namespace pipec::emit {
 
-/// The certificate of walked programs: their times, and what is proven of all plans of their spec.
+/// The certificate of simulated programs: their times, and the proven bounds for all plans of their spec.
 plan::Certificate certificate(plan::Time makespan, plan::Time span, const schedule::LeastTimes &least);
 
-/// Lowers the certificate's bounds to what holds whatever had been chosen.
+/// Lowers the certificate's bounds to those that hold for every choice.
 void widen(plan::Certificate &certificate, const schedule::LeastWays &choices);
 
-/// One variant with its certificate. The variant takes programs and portions out of `lowered`.
+/// One variant with its certificate. Moves programs and portions out of `lowered`.
 plan::Variant variant(Lowered &lowered, const schedule::LeastWays &least, std::string name);
 
-/// A plan of these variants on so many replicas of each rank, of as many shards as the variants have.
+/// A plan with these variants, `degree` replicas of each rank, and as many shards as the variants have.
 plan::Plan plan(std::vector<plan::Variant> variants, int32_t degree, uint64_t specHash, std::vector<uint8_t> provider);
 
 } // namespace pipec::emit

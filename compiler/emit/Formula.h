@@ -1,6 +1,6 @@
-// The catalogue's formulas with a problem's numbers in place of symbols, and which of a formula's conditions do not
-// hold for the problem. A formula is "(p-1)(F+B-W) + transfers, equal stages, F >= W, m >= p": conditions stand behind
-// commas, semicolons or "where".
+// The catalogue's formulas with numbers in place of symbols, and the conditions of a formula that a problem does not
+// meet. A formula is "(p-1)(F+B-W) + transfers, equal stages, F >= W, m >= p": conditions follow commas, semicolons or
+// "where".
 #pragma once
 
 #include <string>
@@ -15,11 +15,12 @@ struct Symbol {
   std::string text; // "4", "2 ms"
 };
 
-/// A formula with values in the place of its symbols: p of 4 makes "4-1" of "p-1", and, with v of 2, "4·2" of "pv".
-/// Words that are no product of symbols, such as the name "1F1B", stay.
+/// A formula with values in place of its symbols: with p = 4, "p-1" becomes "4-1"; with also v = 2, "pv" becomes "4·2".
+/// Words that are not a product of symbols, such as the name "1F1B", stay.
 std::string spelledOut(const std::string &formula, const std::vector<Symbol> &symbols);
 
-/// The conditions of a formula that do not hold, as the formula has them; those that cannot be judged are left out.
+/// The conditions of a formula that do not hold, as written in the formula; conditions that cannot be judged are left
+/// out.
 std::vector<std::string> failing(const std::string &formula, const std::vector<Symbol> &symbols, bool equalStages);
 
 } // namespace pipec::emit

@@ -1,4 +1,4 @@
-// What a plan is worth, in figures: for `pipec report` and after `pipec compile`.
+// The figures of a plan, for `pipec report` and after `pipec compile`.
 #pragma once
 
 #include "compiler/emit/BalanceReport.h"
@@ -16,70 +16,73 @@
 
 namespace pipec::emit {
 
-/// A ring of transfer buffers that delays something in some timing (runtime/simulate/InFlight.h).
+/// A ring of transfer buffers that can delay a transfer in some timing (runtime/simulate/InFlight.h).
 struct BindingRing {
   int32_t rank = 0, peer = 0;
   plan::Direction direction = plan::Direction::Send;
   uint32_t size = 0;                // slots
-  std::optional<uint32_t> freeSize; // the least larger size that delays nothing; none: every size does
+  std::optional<uint32_t> freeSize; // the least larger size that never delays a transfer; none: every size can
 };
 
-/// Figures of one variant, from one walk of it.
+/// The figures of one variant, from one simulation.
 struct Report {
   std::string schedule, variant; // names; empty where the plan has none
   int32_t ranks = 0, stages = 0, copies = 1, slices = 1;
-  int64_t microbatches = 0; // whole ones, of all copies
+  int64_t microbatches = 0; // whole microbatches, of all copies
   plan::Certificate certificate;
   double bubbleRate = 0, spanBubbleRate = 0;
-  std::vector<plan::Bytes> peakActivation, peak; // a rank each
-  plan::Bytes ofJob = 0;                         // what the largest job of a rank has of that
-  std::vector<int64_t> instructions;             // executed, a rank each
+  std::vector<plan::Bytes> peakActivation, peak; // by rank, in bytes
+  plan::Bytes ofJob = 0;                         // bytes of `peak` that belong to the largest job of a rank
+  std::vector<int64_t> instructions;             // instructions executed, by rank
   int32_t degree = 1;                            // replicas of each rank
-  plan::Time exposed = 0;                        // what of their exchange, and of sums of shared weights, nothing hides
-  std::vector<plan::SharedWeight> shared;        // those that several ranks sum
-  std::vector<int64_t> collectives;              // of gradients and weights, a rank each
-  BalanceReport balance;                         // of shards
-  JobsReport jobs;                               // background work
-  WidthsReport widths;                           // of stages on several ranks
-  /// For specs without a memory limit: bounds of all orders that need no more memory than this one's fullest rank.
+  /// Time of their exchange, and of sums of shared weights, that does not overlap other work.
+  plan::Time exposed = 0;
+  std::vector<plan::SharedWeight> shared; // those that several ranks sum
+  std::vector<int64_t> collectives;       // collectives of gradients and weights, by rank
+  BalanceReport balance;                  // of shards
+  JobsReport jobs;                        // background work
+  WidthsReport widths;                    // of stages on several ranks
+  /// For specs without a memory limit: lower bounds for all orders that need no more memory than the fullest rank of
+  /// this one.
   struct Bounds {
     plan::LeastTime makespan, span;
   };
   std::optional<Bounds> atOwnMemory;
-  std::vector<int32_t> cut;                             // layers of each stage, where pipec chose them
-  plan::LeastTime cutBound;                             // no cut has a plan that takes less
-  std::vector<int32_t> recompute;                       // the stages that run their forward again
+  std::vector<int32_t> cut;                             // layers of each stage, if pipec chose them
+  plan::LeastTime cutBound;                             // lower bound for the plans of all cuts
+  std::vector<int32_t> recompute;                       // the stages that are recomputed
   size_t rings = 0;                                     // of all ranks
-  std::optional<std::vector<BindingRing>> bindingRings; // absent: not asked about
-  /// Of a round of an evaluation (runtime/plan/Evaluation.h).
+  std::optional<std::vector<BindingRing>> bindingRings; // absent: not requested
+  /// One round of an evaluation (runtime/plan/Evaluation.h).
   struct Evaluation {
     plan::Time makespan = 0;
-    std::vector<plan::Bytes> peak; // a rank each
+    std::vector<plan::Bytes> peak; // by rank, in bytes
   };
-  std::optional<Evaluation> evaluation; // none: the plan has none, or it is not asked about
-  std::vector<plan::Time> steps;        // under a network, each step's time; empty: none was asked about
+  std::optional<Evaluation> evaluation; // none: the plan has no evaluation, or it was not requested
+  std::vector<plan::Time> steps;        // with a simulated network: the time of each step; empty: none was requested
 };
 
 struct PlanReport {
   std::vector<Report> variants;
   int64_t planBytes = 0;
   double compileMs = -1; // negative: read from a file, nothing was compiled
-  std::string stoppedBy; // what ended the search for it early; empty: nothing did
+  std::string stoppedBy; // what ended the plan's search early; empty: nothing
 };
 
-/// Walks every variant; the status says why if one stops.
+/// Simulates every variant; the status is an error if one deadlocks.
 Status report(const plan::Plan &plan, PlanReport &report);
-/// Adds the figures of one variant of a plan, from a walk that has been made.
+/// Adds the figures of one variant of a plan, from a finished simulation.
 Status add(const plan::Plan &plan, const plan::Variant &variant, const simulate::Result &result, PlanReport &report);
 
-/// Finds the rings of every variant that bind in some timing. Variants of more than 2^24 instructions are left out.
+/// Finds the rings of every variant that can delay a transfer in some timing. Skips variants of more than 2^24
+/// instructions.
 Status addRings(const plan::Plan &plan, PlanReport &report);
 
-/// Walks the evaluation of every variant, where the plan has evaluations. Variants of more than 2^24 instructions are
-/// left out.
+/// Simulates the evaluation of every variant, if the plan has evaluations. Skips variants of more than 2^24
+/// instructions.
 Status addEvaluations(const plan::Plan &plan, PlanReport &report);
 
-/// Simulates so many steps of every variant under a network.
+/// Simulates `steps` steps of every variant under a network.
 Status addNetwork(const plan::Plan &plan, const simulate::Scenario &network, int64_t steps, PlanReport &report);
 
 /// One JSON object (design, section 7): variant 0's figures, and `variants` with those of each.

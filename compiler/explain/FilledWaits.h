@@ -1,4 +1,4 @@
-// Why pieces of a background job stand in an idle stretch of a rank, or why none do.
+// Explains why pieces of a background job run in an idle time of a rank, or why none do.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -7,14 +7,14 @@
 
 namespace pipec::emit {
 
-/// A wait of the first step of a run, before `next`, or behind the rank's last instruction (null).
+/// A wait in the first step of a run, before `next`, or after the rank's last instruction (null).
 struct IdleStretch {
-  const plan::Instruction *next = nullptr; // of the program
-  bool first = false;                      // nothing of the rank stands before it
+  const plan::Instruction *next = nullptr; // instruction of the program after the wait
+  bool first = false;                      // no instruction of the rank precedes the wait
   plan::Time length = 0;
 };
 
-/// A sentence, and how many pieces that are; empty where the plan has no jobs.
+/// Returns a sentence and sets `pieces` to the number of pieces; empty if the plan has no jobs.
 std::string filledText(const plan::Variant &variant, const plan::Program &program, const IdleStretch &idle,
                        int64_t &pieces);
 

@@ -1,4 +1,4 @@
-// When the devices of a plan wait, in its own times.
+// The times at which the devices of a plan wait, by its own times.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -8,18 +8,18 @@
 
 namespace pipec::jobs {
 
-/// How long a rank's device waits for an instruction of its compute queue that has waits: in every step of a run so
-/// long at least. What stands first of all in a run is not asked for its first step.
+/// The wait of a rank's device before an instruction of its compute queue that has waits: at least this long in every
+/// step of a run. The first instruction of a run does not count in the first step.
 struct Gap {
   uint32_t instruction = 0;
   plan::Time length = 0;
-  plan::Time from = 0; // after the device is free
+  plan::Time from = 0; // start of the gap, counted from when the device is free
   bool operator==(const Gap &) const = default;
 };
 
-/// Of each rank, by instruction, those above 0. Programs are not rolled, ranks have no shards. `quiet`: a gap is
-/// the longest part of the wait in which no collective of the rank is under way in any step. Steps are looked at until
-/// they repeat, 64 at most.
+/// By rank, in the order of instructions: the gaps above 0. Programs must not be rolled, and ranks must not have
+/// shards. `quiet`: a gap is the longest part of the wait in which no collective of the rank runs in any step. Steps
+/// are simulated until they repeat, at most 64.
 Status gapsOf(const plan::Variant &variant, bool quiet, std::vector<std::vector<Gap>> &gaps);
 
 } // namespace pipec::jobs

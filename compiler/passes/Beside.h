@@ -1,4 +1,4 @@
-// Work that runs while its caller goes on with other work.
+// Work that runs while its caller does other work.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace pipec {
 
-/// Runs `work` on a thread of its own if that pays and the system has one; else when the result is asked for. `work`
-/// must not touch what its caller changes meanwhile, nor make or change IR.
+/// Runs `work` on a separate thread if that pays and the system has a thread; otherwise `work` runs when the result is
+/// requested. `work` must not touch data that the caller changes meanwhile, nor make or change IR.
 template <typename Work> auto beside(bool pays, Work work) -> std::future<decltype(work())> {
   if (pays)
     try {
@@ -19,7 +19,7 @@ template <typename Work> auto beside(bool pays, Work work) -> std::future<declty
   return std::async(std::launch::deferred, std::move(work));
 }
 
-/// From so many instructions on a thread pays.
+/// The number of instructions from which a thread pays.
 inline constexpr size_t kManyOperations = size_t(1) << 14;
 
 } // namespace pipec

@@ -1,5 +1,5 @@
-// The collectives that programs have with their replicas, as a bundling, and what others in its place would take. For
-// the passes that decouple and fuse collectives.
+// The collectives of programs with their replicas as a bundling, and the step time of other bundlings. For the passes
+// that decouple and fuse collectives.
 #pragma once
 
 #include "compiler/program/BuildPrograms.h"
@@ -11,17 +11,17 @@
 
 namespace pipec {
 
-/// An all-reduce for each layer, when its gradients are complete, in the order in which the programs' passes complete
-/// them. Layers are updated each by itself.
+/// An exchange with an all-reduce for each layer, when its gradients are complete, in the order in which the passes
+/// complete the layers. Each layer is updated by itself.
 schedule::Exchange oneByLayer(const ProgramSet &set, const schedule::Replicas &replicas);
 
-/// Makes another bundling of one whose step takes `now`; the same where nothing is gained.
+/// Makes a better bundling from one with a step time of `now`; the same bundling if nothing is gained.
 using Rebundle = schedule::Bundling (*)(const schedule::ExchangeInput &input, const schedule::Bundling &from,
                                         schedule::Time now, const schedule::JudgeExchange &judge);
 
-/// Makes the programs anew if `rebundle` finds another bundling of their collectives; its judge is the span of the
-/// programs that it gives, whose transfers have all the buffers that they want. Nothing happens where the pipeline has
-/// no replicas, or says their exchange.
+/// Rebuilds the programs if `rebundle` finds a better bundling of their collectives. A bundling is judged by the span
+/// of the resulting programs, with unlimited transfer buffers. Does nothing if the pipeline has no replicas, or gives
+/// their exchange itself.
 mlir::LogicalResult changeExchange(ProgramSet &set, pipe::PipelineOp pipeline, Rebundle rebundle);
 
 } // namespace pipec

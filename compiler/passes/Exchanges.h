@@ -1,4 +1,4 @@
-// What a step takes with an exchange of gradients: its programs, walked.
+// The time of a step with an exchange of gradients, found by simulating its programs.
 #pragma once
 
 #include "compiler/program/BuildPrograms.h"
@@ -10,12 +10,12 @@
 
 namespace pipec {
 
-/// A problem with its order, and what exchanges make of both. Transfers have all the buffers that they want.
+/// Makes programs from a problem, its order and an exchange. Transfers have unlimited buffers.
 class Exchanges {
 public:
   static constexpr plan::Time kNever = std::numeric_limits<plan::Time>::max();
 
-  /// All outlive the object.
+  /// All arguments must outlive the object.
   Exchanges(const schedule::Problem &problem, const schedule::Words &words, pipe::Communicator communicator,
             PassPlaces places)
       : problem(problem), words(words), communicator(communicator), places(std::move(places)) {}
@@ -23,17 +23,18 @@ public:
             mlir::MLIRContext &context)
       : Exchanges(problem, words, communicator, PassPlaces(mlir::UnknownLoc::get(&context), problem)) {}
 
-  /// Without transfers.
+  /// The programs without transfers.
   ProgramSet setOf(const schedule::Replicas &replicas, const schedule::Exchange &exchange) const;
-  /// Nothing where ranks would wait for each other in a cycle.
+  /// The programs with transfers; none if the ranks would deadlock.
   std::optional<plan::Variant> programsOf(const schedule::Replicas &replicas, const schedule::Exchange &exchange) const;
-  /// The time per step. kNever: it stops, takes longer than the longest step, or does not fit into memory.
+  /// The time per step. kNever: the step deadlocks, takes longer than the longest step allowed, or does not fit into
+  /// memory.
   plan::Time spanOf(const schedule::Replicas &replicas, const schedule::Exchange &exchange) const;
-  /// The same of programs without transfers.
+  /// The time per step of programs that have no transfers yet.
   plan::Time spanOf(ProgramSet set) const;
-  /// Of each rank, how many W come behind its last F. Empty: nowhere more than one.
+  /// By rank: how many W follow its last F. Empty: no rank has more than one.
   std::vector<int32_t> tails() const;
-  /// When gradients are ready where nobody waits for them: each layer is summed by itself, in no time.
+  /// The times at which gradients are ready if nothing waits for them: each layer is summed by itself, in no time.
   schedule::Ready readyOf(schedule::Replicas replicas, const std::vector<int32_t> &tails = {}) const;
 
 private:

@@ -1,5 +1,5 @@
-// From a program set to the structs of a plan, and the simulator's walk over them. The checks and the emitter share
-// this one result, so that certificate, memory peak and proof are those of the plan that is written.
+// Lowers a program set to the structs of a plan, and simulates them. The checks and the emitter share this result, so
+// certificate, peak memory and proof are those of the plan that is written.
 #pragma once
 
 #include "compiler/program/ProgramSet.h"
@@ -13,8 +13,8 @@
 
 namespace pipec {
 
-/// What became of the shard of a rank that holds most; of the rank, where it has none. `result`: of a walk of the
-/// variant.
+/// The result of the shard of a rank with the highest peak memory, or of the rank if it has no shards. `result`: from a
+/// simulation of the variant.
 inline const simulate::PlaceResult &fullestOf(const plan::Variant &variant, const simulate::Result &result,
                                               size_t rank) {
   const auto shards = size_t(variant.shards());
@@ -24,25 +24,25 @@ inline const simulate::PlaceResult &fullestOf(const plan::Variant &variant, cons
 }
 
 struct LowerOptions {
-  bool kept = true; // whether the variant is kept, and so rolled; else it is only walked (Roller)
+  bool kept = true; // true: the variant is kept and therefore rolled (Roll.h); false: it is only simulated (Roller)
 };
 
 /// The programs as a variant of a plan, without certificate. The i-th instruction that a rank executes is instruction i
 /// of its program in the set. An instruction gets a wait for each hand-over and each use from another queue. The first
-/// users of a ring's slots also wait for the slots' last users in the step before, the first of a ring that is drained
-/// for all of them.
+/// users of a ring's slots also wait for the slots' last users in the step before. In a drained ring, only the first
+/// user waits, for all of them.
 plan::Variant lower(const ProgramSet &set, const LowerOptions &options = {});
 
-/// Programs lowered, judged by the rules of plans, and walked.
+/// Lowered programs, checked by the rules of plans, and simulated.
 struct Lowered {
-  /// `keepVisits`: whether `result` says when each instruction runs.
+  /// `keepVisits`: whether `result` holds when each instruction runs.
   explicit Lowered(const ProgramSet &set, bool keepVisits = false);
 
   plan::Variant variant;   // rolled
-  Status rules;            // of plan::verify
-  Status progress;         // of the walk: whether the programs run to their end
-  plan::Time span = 0;     // time of a step among others (simulate::span)
-  simulate::Result result; // of the walk
+  Status rules;            // result of plan::verify
+  Status progress;         // result of the simulation: whether the programs run to their end
+  plan::Time span = 0;     // time per step when steps follow each other (simulate::span)
+  simulate::Result result; // result of the simulation
 
 private:
   void walk(const ProgramSet &set, bool keepVisits);

@@ -1,4 +1,4 @@
-// Rolling: a stretch of a program that repeats becomes one segment of the plan, a loop body and a number of trips. So a
+// Rolling: a repeating part of a program becomes one segment of the plan, a loop body with a number of trips. So a
 // regular plan does not grow with its microbatches.
 #pragma once
 
@@ -6,13 +6,13 @@
 
 namespace pipec {
 
-/// Rolls a program of one segment and one trip. It executes the same instructions in the same order as before. O(n log
-/// n) in its instructions.
+/// Rolls a program that has one segment and one trip. The rolled program executes the same instructions in the same
+/// order. O(n log n) in the number of instructions.
 void roll(plan::Program &program);
 
-/// Rolls the programs of a variant that is only walked, one call each, so that the walk touches less memory. It stops
-/// rolling after a program that stays longer than an eighth of what it was: to roll such a program takes longer than to
-/// walk it, and the others will be like it.
+/// Rolls the programs of a variant that is only simulated, one call each, so that the simulation touches less memory.
+/// Stops rolling after a program that stays longer than an eighth of its length: rolling such a program takes longer
+/// than simulating it, and the other programs are probably similar.
 class Roller {
 public:
   void operator()(plan::Program &program);

@@ -1,5 +1,5 @@
-// A plan as one page that needs nothing else: no network, no other file. How it looks and what it does stands in
-// html/*.html, *.css and *.js, which the build puts into the program; this makes the data that they show.
+// A plan as one self-contained page: no network, no other file. Appearance and behaviour are in html/*.html, *.css and
+// *.js, which the build embeds into the program; this code makes their data.
 #pragma once
 
 #include "compiler/emit/ScheduleReport.h"
@@ -13,9 +13,9 @@
 
 namespace pipec::emit {
 
-/// The page of every variant's first step, or, with a real run, of each of its steps beside the same step
-/// of the variant that it ran, simulated. `network`: under which to simulate. A page over 8,388,608 boxes and transfers
-/// is an error (Code::Input), except that of a run, which holds the steps that fit; `note` says so.
+/// Makes the page of every variant's first step or, for a real run, of each of its steps beside the same simulated step
+/// of its variant. `network`: used by the simulation. A page of more than 8,388,608 boxes and transfers is an error
+/// (Code::Input); the page of a run has the steps that fit instead, and `note` says so.
 Status html(const plan::Plan &plan, const PlanReport &figures, const trace::Run &run, std::string &text,
             std::string &note, const Network &network = {});
 

@@ -1,4 +1,4 @@
-// Escapes text for SVG and HTML, since names come from a stranger's plan.
+// Escapes text for SVG and HTML, since names may come from an untrusted plan.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace pipec::emit {
 
-/// `text` with what would begin or end a tag, an entity or an attribute's value written as an entity.
+/// `text` with all characters that could begin or end a tag, an entity or an attribute's value written as entities.
 std::string markup(std::string_view text);
 
 } // namespace pipec::emit

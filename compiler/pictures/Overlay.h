@@ -1,5 +1,5 @@
-// A real run laid over a plan: which variant each step of the run executed, and which event of the trace is which
-// instruction.
+// Matches a real run with a plan: which variant each step of the run executed, and which event of the trace belongs to
+// which instruction.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -13,24 +13,24 @@
 
 namespace pipec::emit {
 
-/// Simulated steps repeat after a few; every later one is drawn as this one.
+/// Simulated steps repeat after a few steps; every later step is drawn like this one.
 inline constexpr int64_t kSettled = 7;
 
-/// Where pieces of background jobs stand, of each place: starts and ends, ascending, those one behind the other as one.
+/// Times of background jobs' pieces, by place: starts and ends, ascending; adjacent pieces count as one.
 using Pieces = std::vector<std::vector<std::pair<plan::Time, plan::Time>>>;
 
 struct RunStep {
   int64_t step = 0;
   size_t variant = 0;
-  plan::Time begin = 0;                   // the first start of an instruction that is no transfer
-  plan::Time end = 0;                     // the last end of one
+  plan::Time begin = 0;                   // first start of an instruction other than a transfer
+  plan::Time end = 0;                     // last end of such an instruction
   std::vector<trace::Decision> decisions; // by time, from its begin
   Pieces pieces;                          // from its begin to its end
 
-  /// The event of an instruction; null where the run did not get so far.
+  /// The event of an instruction; null if the run did not reach it.
   const trace::Event *find(int32_t rank, const plan::Operation &operation, int64_t microbatch) const;
 
-  /// Of an instruction: all but its scope, packed; and that.
+  /// An instruction's fields except its scope, packed; and its scope.
   using Key = std::pair<uint64_t, trace::Scope>;
   struct Hash {
     size_t operator()(const Key &key) const;
@@ -38,9 +38,9 @@ struct RunStep {
   std::unordered_map<Key, const trace::Event *, Hash> events;
 };
 
-/// The steps of a trace in order; `run` must outlive them. A step may end early, where the run did; ranks may be
-/// missing, where each wrote a file of its own. A step that fits no variant is an error (Code::Input), which names the
-/// first instruction that differs.
+/// The steps of a trace in order; `run` must outlive them. The last step may be incomplete, and ranks may be missing if
+/// each wrote a separate file. A step that fits no variant is an error (Code::Input), which names the first instruction
+/// that differs.
 Status overlay(const plan::Plan &plan, const trace::Run &run, std::vector<RunStep> &steps);
 
 } // namespace pipec::emit

@@ -1,5 +1,5 @@
-// Colours for every picture, whether SVG, HTML or terminal. What kind of work is which letter, word and colour stands
-// in the table of kinds (runtime/plan/Kinds.h).
+// Colours for all pictures: SVG, HTML and terminal. The table of kinds (runtime/plan/Kinds.h) gives each kind of work
+// its letter, word and colour.
 #pragma once
 
 #include "runtime/plan/Kinds.h"
@@ -16,18 +16,18 @@ using plan::Look;
 using plan::lookIndex;
 using plan::lookOf;
 
-/// The page and what stands on it, as {light, dark}.
+/// Colours of the page and of its elements, as {light, dark}.
 struct Theme {
   Colour page, ink, faint, idle, mark, decision;
 };
 inline constexpr Theme kLight = {0xFFFFFF, 0x1F2328, 0x59636E, 0xEEF0F2, 0xB3261E, 0xC2007A};
 inline constexpr Theme kDark = {0x0D1117, 0xE6EDF3, 0x9198A1, 0x21262D, 0xFF8C7A, 0xFF6BC1};
 
-/// The colour of one of so many chunks on a rank: the first as it stands, later ones lighter.
+/// The colour of one of `chunks` chunks on a rank: unchanged for the first, lighter for later ones.
 Colour shade(Colour colour, int chunk, int chunks);
-/// Black or white, whichever stands out more.
+/// Black or white, whichever has more contrast.
 Colour inkOn(Colour colour);
-/// WCAG 2's ratio, from 1 to 21.
+/// The contrast ratio of WCAG 2, from 1 to 21.
 double contrast(Colour a, Colour b);
 /// "#0072b2"
 std::string hex(Colour colour);

@@ -1,5 +1,6 @@
-// A picture as SVG, for a paper or a README: small, text as text, readable on light and dark pages. Where operations
-// are under about a pixel, each kind's share of the time is drawn instead, so that a step of any size stays a figure.
+// A picture as SVG, for a paper or a README: small, with real text, readable on light and dark pages. Where operations
+// are narrower than about a pixel, each kind's fraction of the time is drawn instead, so that a step of any size stays
+// a small figure.
 #pragma once
 
 #include "compiler/pictures/Picture.h"
@@ -12,7 +13,7 @@ struct SvgOptions {
   int width = 900; // pixels
 };
 
-/// The same text for the same picture, everywhere.
+/// The SVG text; the same for the same picture on every machine.
 std::string svg(const Picture &picture, const SvgOptions &options);
 
 } // namespace pipec::emit

@@ -1,5 +1,5 @@
-// A picture for a terminal: a row a lane, time to the right, microbatch numbers where they fit, no line wider than
-// asked for.
+// A picture for a terminal: one row per lane, time to the right, microbatch numbers where they fit, no line wider than
+// requested.
 #pragma once
 
 #include "compiler/pictures/Picture.h"

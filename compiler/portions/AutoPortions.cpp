@@ -25,7 +25,7 @@ Chosen chooseAuto(const Group &group, int64_t most, Solver &solver) {
   Chosen chosen = withKept(group, keptUnits(group, most, solver), solver);
   if (!chosen.shortage || most == 0)
     return chosen;
-  // What is too much for memory may fit with fewer units.
+  // With fewer units kept, the portions may fit into memory.
   std::vector<int64_t> fewest;
   for (const SplitAt &at : splitsOf(group))
     fewest.push_back(leftOf(splitAt(group, at).units, most));

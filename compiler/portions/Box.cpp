@@ -62,7 +62,7 @@ bool Boxes::narrow(Box &box, Wide best) {
         if (weight == 0)
           continue;
         const Wide high = box.low[j] + (best - 1 - box.bound) / weight;
-        // What changes little is not worth another round.
+        // A small change is not worth another round.
         changed = changed || high - box.low[j] < (box.high[j] - box.low[j]) / 4 * 3;
         box.high[j] = std::min(box.high[j], high);
       }
@@ -137,7 +137,7 @@ bool Boxes::narrowExchange(Box &box, size_t j, size_t shard) {
   return true;
 }
 
-/// No maximum is above what the most units give.
+/// Lowers the upper end of each maximum to its value at the most units.
 void Boxes::lowerEnds(Box &box) {
   for (size_t j = 0; j != box.high.size(); ++j) {
     const Maximum &maximum = program.maxima[j];
@@ -163,7 +163,7 @@ void Boxes::lowerEnds(Box &box) {
   }
 }
 
-/// All units of a split go somewhere.
+/// Narrows the ranges of units by the fact that all units of a split are distributed.
 bool Boxes::narrowBySums(Box &box) const {
   for (size_t split = 0; split != program.splits(); ++split) {
     const int64_t units = program.units[split];
@@ -205,7 +205,7 @@ int64_t Boxes::mostWithin(const Box &box, size_t j, size_t shard, size_t term, W
   return std::min(box.most[at(split, shard)], line(j, shard, term).within(room));
 }
 
-/// Whether each split's units fit if this maximum is no more, and the others no more than in the box.
+/// Whether all units of each split fit if this maximum has at most `value` and the others stay within the box.
 bool Boxes::mayBe(const Box &box, size_t j, Wide value) {
   const Maximum &maximum = program.maxima[j];
   for (size_t term = 0; term != maximum.terms.size(); ++term) {
@@ -223,8 +223,8 @@ bool Boxes::mayBe(const Box &box, size_t j, Wide value) {
   return maximum.terms.size() < 2 || maximum.kind == Maximum::Kind::Exchange || mayBeTogether(box, j, value);
 }
 
-/// The same of all terms at once, without whole numbers: what shards have room for together. Half a unit of rounding a
-/// term is allowed for, and what long double loses.
+/// The same for all terms at once, without whole numbers: the room that the shards have for all splits together. Allows
+/// for half a unit of rounding in each term, and for the precision of long double.
 bool Boxes::mayBeTogether(const Box &box, size_t j, Wide value) {
   const Maximum &maximum = program.maxima[j];
   const bool work = maximum.kind == Maximum::Kind::Work;
@@ -250,8 +250,8 @@ Wide Boxes::leastFor(const Box &box, size_t j, Wide tooLow, Wide enough) {
   const Maximum &maximum = program.maxima[j];
   const size_t split = size_t(maximum.terms[0].split);
   int64_t missing = 0;
-  long double slope = 0; // units more for a picosecond more
-  Wide next = 0;         // the next value that some shard has
+  long double slope = 0; // more units per picosecond more
+  Wide next = 0;         // the next value at which some shard takes a unit more
   const auto look = [&](Wide value) {
     missing = program.units[split];
     slope = 0;
@@ -267,7 +267,8 @@ Wide Boxes::leastFor(const Box &box, size_t j, Wide tooLow, Wide enough) {
   };
   look(tooLow);
   for (int64_t looked = 0; enough - tooLow > 1; ++looked) {
-    // Few units away it goes from value to value. Before, it goes where the slope says, then halves what is left.
+    // If few units are missing, goes to the next value. Otherwise goes where the slope points, and after three such
+    // steps halves the rest.
     const bool isNear = missing <= kFew;
     Wide value = isNear ? next : tooLow + (enough - tooLow) / 2;
     if (!isNear && looked < 3 && slope > 0)
@@ -308,7 +309,7 @@ bool Boxes::raise(Box &box) {
   return true;
 }
 
-/// The shard that a unit too many is taken from: where some maximum is highest beside its lower end.
+/// The shard to take a surplus unit from: the one with the highest maximum relative to its lower end.
 int64_t Boxes::dropFrom(const Box &box, size_t split, const std::vector<int64_t> &counts) {
   int64_t from = -1;
   long double highest = -1;
@@ -333,8 +334,8 @@ int64_t Boxes::dropFrom(const Box &box, size_t split, const std::vector<int64_t>
 }
 
 Counts Boxes::point(const Box &from) {
-  constexpr int64_t kSteps = int64_t(1) << 20; // between the lower ends and the upper ones
-  Box box = from;                              // splits that are done have one count each
+  constexpr int64_t kSteps = int64_t(1) << 20; // steps between the lower ends and the upper ends of the maxima
+  Box box = from;                              // splits already distributed have one count each
   Counts counts(program.splits());
   for (size_t split = 0; split != program.splits(); ++split) {
     std::vector<int64_t> &own = counts[split];
@@ -361,7 +362,7 @@ Counts Boxes::point(const Box &from) {
       }
       sum = fill(enough);
     }
-    for (size_t shard = 0; sum < program.units[split] && shard != shards; ++shard) { // splits before it left no room
+    for (size_t shard = 0; sum < program.units[split] && shard != shards; ++shard) { // earlier splits left no room
       const int64_t more = std::min(program.units[split] - sum, box.most[at(split, shard)] - own[shard]);
       own[shard] += more;
       sum += more;

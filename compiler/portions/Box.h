@@ -1,4 +1,4 @@
-// A box of the search: what each maximum may be, and what units each shard may have.
+// A box of the search: a range of values for each maximum, and a range of units for each split and shard.
 #pragma once
 
 #include "compiler/portions/Lines.h"
@@ -8,30 +8,31 @@
 namespace pipec::portions {
 
 struct Box {
-  std::vector<Wide> low, high;      // by maximum; of an exchange in picoseconds
+  std::vector<Wide> low, high;      // by maximum; an exchange counts in picoseconds
   std::vector<int64_t> least, most; // units, by split and shard
   Wide bound = 0;
 };
 
-/// A program with its lines worked out, and what holds of boxes in it.
+/// A program with its lines (Lines.h), and the operations on its boxes.
 class Boxes {
 public:
   explicit Boxes(const Program &program);
 
-  /// Of all counts.
+  /// The box of all counts.
   Box whole() const;
-  /// Leaves out what cannot be: nothing in the box, or nothing below `best` (-1: there is no best yet). False: so it is
-  /// of all of it. The counts in it that are left are the same.
+  /// Shrinks the box, but keeps all counts in it that can have a value below `best` (-1: there is no best yet). False:
+  /// the box has no such counts.
   bool narrow(Box &box, Wide best);
-  /// Counts within a box's ranges, near its lower ends; they may pass what maxima may be at most.
+  /// Counts within the box's ranges of units, near the lower ends of its maxima. They may exceed the `most` of a
+  /// maximum.
   Counts point(const Box &box);
 
-  int64_t looks = 0; // at lines, so far
+  int64_t looks = 0; // evaluations of lines so far: the measure of work
 
 private:
   struct MaximumLines {
     std::vector<Line> lines;        // by shard and term
-    std::vector<long double> rates; // of a term on a shard of factor 1
+    std::vector<long double> rates; // by term, on a shard of factor 1
   };
   const Line &line(size_t maximum, size_t shard, size_t term) const {
     return all[maximum].lines[shard * program.maxima[maximum].terms.size() + term];
@@ -44,21 +45,22 @@ private:
   bool narrowBySums(Box &box) const;
   void lowerEnds(Box &box);
   bool raise(Box &box);
-  /// The least value of a maximum of one term that has room for all units, between two that do not and do.
+  /// The least value of a maximum with one term at which the shards have room for all units. `tooLow` has no room,
+  /// `enough` has.
   Wide leastFor(const Box &box, size_t maximum, Wide tooLow, Wide enough);
   struct Tangent {
-    long double room = 0;            // for units
-    std::vector<long double> slopes; // units more for a picosecond more of a maximum
+    long double room = 0;            // units that the shards have room for
+    std::vector<long double> slopes; // by maximum: more units per picosecond more of the maximum
   };
   bool isStraight() const;
-  /// Where all maxima are as far between their ends.
+  /// The tangent at the point where each maximum lies at fraction `step` between its ends.
   Tangent tangentAt(const Box &box, long double step);
   Wide slopeBound(const Box &box);
   bool mayBe(const Box &box, size_t maximum, Wide value);
   bool mayBeTogether(const Box &box, size_t maximum, Wide value);
-  /// The units of a split that a shard may have if a maximum has this value, within the box's.
+  /// The most units of a split that a shard may have if the maximum has this value, within the box.
   int64_t mostWithin(const Box &box, size_t maximum, size_t shard, size_t term, Wide value);
-  /// What a term of an exchange gives at least.
+  /// The least bytes of a term of an exchange that come into the shard (leastIn) or leave it (leastOut).
   Wide leastIn(const Box &box, size_t maximum, size_t shard, size_t term);
   Wide leastOut(const Box &box, size_t maximum, size_t shard, size_t term);
   int64_t dropFrom(const Box &box, size_t split, const std::vector<int64_t> &counts);
@@ -67,7 +69,7 @@ private:
   size_t shards;
   bool straight = false;
   std::vector<MaximumLines> all;
-  std::vector<std::vector<std::pair<size_t, size_t>>> ofSplit; // maximum, term
+  std::vector<std::vector<std::pair<size_t, size_t>>> ofSplit; // by split: the terms that have it, as (maximum, term)
 };
 
 } // namespace pipec::portions

@@ -36,7 +36,7 @@ Chosen chosenBy(const Group &group, const Balance &balance, Solver &solver) {
   return chooseSemi(group, balance.part, solver);
 }
 
-/// Portions that a policy makes whatever memory there is.
+/// Reports a shortage if the portions of a policy that ignores memory do not fit.
 void checkMemory(const Group &group, Chosen &chosen) {
   const std::vector<Bytes> needs = needsOf(group, chosen.portions);
   const auto most = std::max_element(needs.begin(), needs.end());
@@ -44,7 +44,8 @@ void checkMemory(const Group &group, Chosen &chosen) {
     chosen.shortage = Shortage{int32_t(most - needs.begin()), *most};
 }
 
-/// No portions that keep as many units of each split take less; worked where they are owned, or (semi) owned equally.
+/// A lower bound of the time of all portions that keep as many units of each split and work them where they are owned
+/// or, if `moved`, own them equally.
 Time boundOf(const Group &group, const Portions &portions, bool moved, Solver &solver) {
   std::vector<int64_t> kept;
   for (const SplitAt &at : splitsOf(group)) {
@@ -54,7 +55,7 @@ Time boundOf(const Group &group, const Portions &portions, bool moved, Solver &s
   }
   if (!moved)
     return asTime(solver.inAnyMemory(ownedProgram(group, kept)).lower);
-  // Equal owners have equal updates, and exchanges may take no time.
+  // With equal owners the optimizer times are known. The exchanges count as taking no time.
   Group without = group;
   Time updates = 0;
   const Portions even = evenPortions(group);

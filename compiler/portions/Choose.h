@@ -18,15 +18,16 @@ namespace pipec::portions {
 
 enum class Policy : uint8_t { Even, Auto, Migrate, Resize, Semi };
 
-/// What is measured against for gamma: the shard that computes least, or the mean.
+/// The time that gamma aims at: that of the shard that computes least, or the mean of all shards.
 enum class Reference : uint8_t { Least, Mean };
 
 struct Balance {
   Policy policy = Policy::Auto;
-  /// Millionths. auto: at most this part of a split's units is left out; 0: none.
+  /// Millionths, for auto: the largest part of a split's units that may be left out; 0: none.
   int64_t most = 0;
-  /// Millionths. resize: this part of its units a shard of a factor above 1 leaves out; absent: what brings its own
-  /// time of a step down to the reference, (own - reference) / (own in splits), at equal portions.
+  /// Millionths, for resize: the part of its units that a shard with a factor above 1 leaves out. Absent: the part that
+  /// brings the shard's own time of a step, at equal portions, down to the reference: (own - reference) / (own in
+  /// splits).
   std::optional<int64_t> gamma = std::nullopt;
   Reference reference = Reference::Least;
   int64_t part = 500'000; // millionths; semi
@@ -35,37 +36,38 @@ struct Balance {
 
 /// No portions fit into memory.
 struct Shortage {
-  int32_t shard = 0; // whose need is the most over the limit
-  Bytes least = 0;   // the least limit that would do; of all portions where they are few, else of those tried
+  int32_t shard = 0; // the shard that is furthest above the limit
+  Bytes least = 0;   // the least sufficient limit, over all portions if they are few, else over those tried
 };
 
 struct Chosen {
   Portions portions;
-  Time time = 0; // stepOf them
-  /// No portions of the kind take less: each unit worked where it is owned (even, auto, resize), or owned equally
-  /// (migrate, semi); as many units of each split kept; memory is considered where that is easily done. Equal to
-  /// `time`: they are proven to be the best.
+  Time time = 0; // stepOf(portions), in picoseconds
+  /// A lower bound of the time of all portions of the policy's kind that keep as many units of each split. Even, auto,
+  /// resize: each unit worked where it is owned. Migrate, semi: units owned equally. The bound considers memory only
+  /// where that is cheap. Equal to `time`: the portions are proven to be the best.
   Time lower = 0;
-  std::optional<Shortage> shortage; // then the portions are those that need least, or the policy's only ones
+  std::optional<Shortage> shortage; // if present, `portions` need the least memory, or are the policy's only ones
 };
 
-/// Chooses, and remembers what it has solved: ranks with equal stages and equal factors cost one choice.
+/// Chooses portions, and remembers what it has solved: ranks with equal stages and equal factors cost one search.
 class Chooser {
 public:
-  /// `work` bounds each search (Solve.h), twenty times that where it has one split, so that the same group always gets
-  /// the same portions.
+  /// `work` limits each search (Solve.h); a search with one split may do twenty times as much. The limit counts
+  /// operations, so the same group always gets the same portions.
   explicit Chooser(int64_t work = 200'000);
   Chooser(const Chooser &) = delete;
   Chooser &operator=(const Chooser &) = delete;
   ~Chooser();
 
-  /// Never fails; a shortage is for the caller to say. auto and migrate minimize stepOf, exactly wherever `lower` says
-  /// so: at every size tried where no maximum over the shards has two splits in it (fused backwards, no optimizer
-  /// times, memory that does not bind), and nearly always where units are few.
+  /// Never fails; the caller must report a shortage. auto and migrate minimize stepOf. The result is exact if `lower`
+  /// equals `time`: at every size tried if no maximum over the shards has two splits in it (fused backwards, no
+  /// optimizer times, memory that does not bind), and nearly always if units are few.
   Chosen choose(const Group &group, const Balance &balance);
 
-  /// The least time of one such layer and microbatch on a group's shards, all passes together, without optimizer and
-  /// memory; of the group it takes factors, link, sequence and backward. For cuts, which ask it thousands of times.
+  /// The least time of one layer and one microbatch on a group's shards, all passes together, without optimizer and
+  /// memory limit. Uses the group's factors, link, sequence and backward. The search for cuts calls this thousands of
+  /// times, so results are remembered.
   Time layerTime(const Group &group, const Layer &layer, bool recomputed);
 
 private:

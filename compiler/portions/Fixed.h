@@ -7,16 +7,16 @@
 
 namespace pipec::portions {
 
-/// Units that are worked where they are owned, contiguous in the order of shards.
+/// The portions in which units are worked where they are owned, contiguous in the order of shards.
 SplitPortions ownedPortions(const std::vector<int64_t> &owned, const std::vector<int64_t> &kept);
-/// Units that are owned equally; `worked` of each shard are worked there, all kept.
+/// The portions in which units are owned equally, shard i works worked[i] units, and all units are kept.
 SplitPortions movedPortions(const std::vector<int64_t> &worked);
 
-/// The portions of each split of a group, made one by one.
+/// Builds the portions of a group by calling `make` for each split.
 using MakeSplit = std::function<SplitPortions(size_t stage, size_t run, size_t split, const Split &)>;
 Portions eachSplit(const Group &group, const MakeSplit &make);
 
-/// All units, owned, worked and kept equally.
+/// The portions in which all units are owned, worked and kept equally.
 Portions evenPortions(const Group &group);
 
 } // namespace pipec::portions

@@ -23,8 +23,8 @@ const Split &splitAt(const Group &group, const SplitAt &at) {
 
 namespace {
 
-/// Makes the maxima of passes. A run of equal layers has two kinds of segments, those of its first layer and those of
-/// all others, whose own work before them is that of an equal layer.
+/// Makes the maxima of passes. A run of equal layers needs two sets of segments: those of its first layer, and those of
+/// its other layers, which follow an equal layer.
 class Segments {
 public:
   Segments(const Group &group, Program &program) : group(group), program(program) {}
@@ -37,7 +37,7 @@ public:
         addWithSums(stage, firstSplit, pass);
   }
 
-  /// All of a pass as one maximum.
+  /// Adds a whole pass as one maximum.
   void addWithoutSums(const Stage &stage, int32_t firstSplit, Pass pass, int64_t weight) {
     Maximum whole{.kind = Maximum::Kind::Work, .weight = weight, .fixed = {}, .terms = {}};
     whole.fixed.assign(program.shards(), 0);
@@ -81,7 +81,7 @@ private:
     close(group.microbatches);
   }
 
-  /// A layer that is there so often.
+  /// Adds `count` equal layers.
   void addLayers(const LayerRun &run, int32_t firstSplit, Pass pass, bool backwards, int64_t count) {
     const Wide weight = Wide(count) * group.microbatches;
     if (!backwards)
@@ -103,7 +103,7 @@ private:
       addOwn(open, run, 1, pass);
   }
 
-  /// What is open stands between two sums without a split, or at the end.
+  /// Ends a segment that has no split.
   void close(Wide weight) {
     add({.kind = Maximum::Kind::Work, .weight = weight, .fixed = open, .terms = {}});
     open.assign(program.shards(), 0);
@@ -117,7 +117,7 @@ private:
 
   const Group &group;
   Program &program;
-  std::vector<Wide> open; // since the last sum
+  std::vector<Wide> open; // by shard: own work since the last sum
 };
 
 int32_t splitsIn(const Stage &stage) {
@@ -127,7 +127,8 @@ int32_t splitsIn(const Stage &stage) {
   return int32_t(splits);
 }
 
-/// What units that are not worked by their owner cost: the optimizer of equal shares, and two exchanges.
+/// Adds the cost of units worked by another shard than their owner: the optimizer times at equal ownership, and two
+/// exchanges.
 void addExchanges(const Group &group, const Stage &stage, int32_t firstSplit, Program &program) {
   std::vector<Wide> optimizer(program.shards(), 0);
   Maximum gradients{.kind = Maximum::Kind::Exchange, .weight = 1, .fixed = optimizer, .terms = {}};
@@ -197,7 +198,7 @@ void addBytes(Term &term, int64_t count, Bytes bytes, Part::By by) {
     term.parts.push_back({count, bytes, by});
 }
 
-/// Of so many layers in a stage.
+/// Adds the bytes that `count` equal layers of a stage hold.
 void addBytes(Term &term, const Stage &stage, int64_t count, const Work &work, bool moved) {
   for (const plan::FigureRow &row : plan::kFigureTable) {
     const Bytes bytes = work[row.figure];
@@ -205,7 +206,7 @@ void addBytes(Term &term, const Stage &stage, int64_t count, const Work &work, b
       addBytes(term, count * stage.inFlightOf(row.figure), bytes, Part::By::Kept);
     else if (row.held == plan::HeldUnits::Either)
       addBytes(term, count, bytes, moved ? Part::By::Either : Part::By::Owned);
-    else if (row.held == plan::HeldUnits::Owned && !moved) // where units move, owners do not change
+    else if (row.held == plan::HeldUnits::Owned && !moved) // units move only between workers; owners stay the same
       addBytes(term, count, bytes, Part::By::Owned);
   }
 }
@@ -221,7 +222,7 @@ Maximum memoryOf(const Group &group, const Program &program, Wide limit) {
   for (const Stage &stage : group.stages)
     for (const LayerRun &run : stage.runs) {
       Wide own = 0;
-      Term all; // of one unit of one
+      Term all; // the layer's own sizes, as one unit of one
       addBytes(all, stage, run.count, run.layer.own, false);
       for (const Part &part : all.parts)
         own += Wide(part.count) * part.amount;

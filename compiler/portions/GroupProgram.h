@@ -1,5 +1,5 @@
-// A group's choice of units as a program: each time between two sums is a maximum over the shards, and so is what a
-// pass without sums, an optimizer, an exchange and memory take.
+// The choice of units of a group as a program (Program.h). Each time between two sums is a maximum over the shards; so
+// are the times of passes without sums, the optimizer and exchanges, and the memory.
 #pragma once
 
 #include "compiler/portions/Program.h"
@@ -10,20 +10,21 @@ struct SplitAt {
   size_t stage = 0, run = 0, split = 0;
 };
 
-/// The splits of a group in the order of a program's.
+/// The splits of a group, in the order in which a program numbers them.
 std::vector<SplitAt> splitsOf(const Group &group);
 const Split &splitAt(const Group &group, const SplitAt &at);
 
-/// `kept` units of each split are to be given, worked where they are owned; the others are owned in proportion. Its
-/// value is stepOf, less at most a unit of each split in the optimizer where some are left out. Without memory.
+/// The program that distributes `kept` units of each split, each unit worked where it is owned; units left out are
+/// owned in proportion. Its value is stepOf or, if units are left out, up to a unit of each split in the optimizer
+/// below stepOf. It has no memory limit.
 Program ownedProgram(const Group &group, const std::vector<int64_t> &kept);
-/// All units are to be given, and owned equally. Its value is stepOf where a unit of each stage moves, without the
-/// latencies of the exchanges (`latenciesOf`). Without memory.
+/// The program that distributes all units, which are owned equally. Its value is stepOf if each stage moves a unit,
+/// without the latencies of the exchanges (`latenciesOf`). It has no memory limit.
 Program movedProgram(const Group &group);
-/// Of each stage's exchanges; one whose stage moves nothing has none.
+/// The latencies of the two exchanges of a stage. A stage that moves no unit has no exchanges.
 Time latenciesOf(const Group &group);
 
-/// What the group's processes need as a maximum; `limit`: the most that it may be, or -1.
+/// The memory of the group's processes as a maximum, in bytes. `limit`: the most bytes allowed, or -1.
 Maximum memoryOf(const Group &group, const Program &program, Wide limit);
 
 } // namespace pipec::portions

@@ -10,9 +10,9 @@ namespace {
 using Wide = __int128;
 Bytes narrow(Wide bytes) { return Bytes(std::min<Wide>(bytes, INT64_MAX)); }
 
-/// Of the units of a split, how many a shard has by HeldUnits.
+/// How many units of a split a shard has, for each kind in HeldUnits.
 struct Units {
-  int64_t of = 1, kept = 1, either = 1, owned = 1; // own sizes are those of one unit of one
+  int64_t of = 1, kept = 1, either = 1, owned = 1; // defaults for a layer's own sizes: one unit of one
   int64_t by(plan::HeldUnits units) const {
     return units == plan::HeldUnits::Kept ? kept : units == plan::HeldUnits::Either ? either : owned;
   }

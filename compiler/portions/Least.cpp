@@ -9,7 +9,7 @@
 namespace pipec::portions {
 namespace {
 
-/// All that a program says, as numbers.
+/// The contents of a program as numbers: the key of the memory of solved programs.
 std::vector<int64_t> keyOf(const Program &program) {
   std::vector<int64_t> key = {program.bandwidth, int64_t(program.shards()), int64_t(program.splits())};
   const auto add = [&](Wide number) {
@@ -42,7 +42,7 @@ std::vector<int64_t> speeds(const std::vector<Factor> &factors) {
   return speeds;
 }
 
-/// The shard that needs most.
+/// The shard that needs the most memory.
 int32_t neediest(const Program &program, const Maximum &memory, const Counts &counts) {
   int32_t most = 0;
   Wide needs = -1;
@@ -100,7 +100,7 @@ Least Solver::inMemory(const Group &group, const Program &program, Least any) {
   const Maximum memory = memoryOf(group, program, group.memoryLimit);
   if (valueOf(program, memory, any.counts) <= group.memoryLimit)
     return any;
-  // What needs least says whether anything fits, and is a beginning.
+  // The counts that need the least memory say whether anything fits, and are a good start.
   Program needs = program;
   needs.constant = 0;
   needs.maxima = {memory};

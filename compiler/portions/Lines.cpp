@@ -42,7 +42,7 @@ int64_t Line::within(Wide limit) const {
     return -1;
   if (parts.size() == 1 && (parts[0].by == Part::By::Kept || (parts[0].by == Part::By::Owned && all == ofAll)))
     return withinOne(limit);
-  int64_t few = -1, many = all; // `many` give more
+  int64_t few = -1, many = all; // `few` give at most `limit`, `many` give more
   while (many - few > 1) {
     const int64_t middle = few + (many - few) / 2;
     (of(middle) <= limit ? few : many) = middle;
@@ -50,7 +50,7 @@ int64_t Line::within(Wide limit) const {
   return few;
 }
 
-/// In closed form.
+/// The inverse in closed form, for a line with one part.
 int64_t Line::withinOne(Wide limit) const {
   const Slope &part = parts[0];
   const Wide each = part.count == 1 ? limit : limit / part.count;

@@ -1,4 +1,4 @@
-// A term of a maximum on one shard: what so many units give, and how many units give no more than that.
+// A term of a maximum on one shard, as a function of the shard's units, and its inverse.
 #pragma once
 
 #include "compiler/portions/Program.h"
@@ -10,9 +10,11 @@ public:
   Line(const Program &program, Maximum::Kind kind, const Term &term, size_t shard);
 
   Wide of(int64_t units) const;
-  /// The most units, up to all that are to be given, that give no more; -1 where even none do.
+  /// The most units, up to all units to be distributed, with a value of at most `limit`; -1 if even 0 units exceed
+  /// `limit`.
   int64_t within(Wide limit) const;
-  /// What a unit gives if nothing were rounded, on a shard of factor 1; at most that.
+  /// The value per unit without rounding, on a shard of factor 1. Parts with By::Either are left out, so this is a
+  /// lower bound.
   long double rate() const { return perUnit; }
 
 private:
@@ -27,15 +29,15 @@ private:
   std::vector<Slope> parts;
   Wide over = 1;
   bool halfUp = false;
-  bool holdsOwned = false; // some part is of units that are owned
-  int64_t all = 0;         // units to be given
-  int64_t ofAll = 0;       // of which so many are owned where all are kept
-  int64_t owned = 0;       // by the shard
-  Wide most = 0;           // what all give
+  bool holdsOwned = false; // some part has By::Either
+  int64_t all = 0;         // units to be distributed
+  int64_t ofAll = 0;       // units of the split: that many are owned in all
+  int64_t owned = 0;       // units that the shard owns
+  Wide most = 0;           // the value of all units
   long double perUnit = 0;
 };
 
-/// The most bytes that are on the wire no longer than that.
+/// The most bytes that the wire carries within `time` picoseconds.
 Bytes bytesWithin(Wide time, int64_t bandwidth);
 
 } // namespace pipec::portions

@@ -1,4 +1,5 @@
-// SEMI-migration: owners stay as they are, and units that a slow shard works too long at are worked by others.
+// SEMI-migration: owners stay as they are. Units that would keep a slow shard busy for too long are worked by other
+// shards.
 #include "compiler/portions/Fixed.h"
 #include "compiler/portions/Held.h"
 #include "compiler/portions/Policies.h"
@@ -15,7 +16,8 @@ Portions portionsOf(const Group &group, const Counts &counts) {
   return eachSplit(group, [&](size_t, size_t, size_t, const Split &) { return movedPortions(counts[next++]); });
 }
 
-/// A stage that moves nothing has no exchanges, so each is also looked at as it is without any move.
+/// Chooses each stage by itself. A stage that moves nothing has no exchanges, so each stage is also tried without any
+/// move.
 Chosen stageByStage(const Group &group, Solver &solver) {
   Chosen chosen;
   const Portions even = evenPortions(group);
@@ -39,7 +41,7 @@ bool fits(const Group &group, const Portions &portions) {
   return group.memoryLimit == 0 || *std::max_element(needs.begin(), needs.end()) <= group.memoryLimit;
 }
 
-/// Stages are put back as they were where that helps.
+/// Undoes the moves of each stage where that does not cost time.
 void putBack(const Group &group, Portions &portions) {
   const Portions even = evenPortions(group);
   for (size_t at = 0; at != portions.size(); ++at) {
@@ -64,7 +66,7 @@ Chosen chooseMigrate(const Group &group, Solver &solver) {
   if (least.shortage)
     return chosen;
   putBack(group, chosen.portions);
-  // All stages may stay as they are; if that does not fit, one of them moves something.
+  // Either no stage moves anything, or, if that does not fit, at least one stage moves a unit and pays the latencies.
   Wide lower = least.lower + latenciesOf(group);
   if (fits(group, even)) {
     lower = std::min<Wide>(lower, stepOf(group, even));
@@ -90,7 +92,7 @@ Chosen chooseSemi(const Group &group, int64_t part, Solver &solver) {
       gains.push_back(unitsOf(each.worked) - unitsOf(each.owned) + given);
       moved += given - stays;
     }
-    // Those that took units over get fewer, in proportion.
+    // Shards that took over units get fewer now, in proportion.
     if (moved > 0) {
       const std::vector<int64_t> taken = inProportion(moved, gains);
       for (size_t shard = 0; shard != worked.size(); ++shard) {

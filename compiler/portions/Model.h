@@ -1,10 +1,10 @@
-// Tensor parallelism with slow shards: what a rank's processes share. A rank is a *group* of shards, each with a factor
-// by which it is slower than it should be; its layers have *splits*, parts made of equal units that any shard may
-// compute, each ended by a sum over the shards (Megatron-LM's f and g). A *portion* says which units a shard owns,
-// works and keeps; every policy (ZERO-resizing, SEMI-migration, and what needs neither) is these three.
-// Times are picoseconds, sizes bytes, both within runtime/plan/Limits.h; factors are millionths, 1'000'000 for a shard
-// that is as fast as the spec says. Nothing here checks input; whoever reads a spec does. Within limits::kTime,
-// limits::kBytes, kMostFactor and kMostUnits nothing overflows; a time above kMostTime is that.
+// Tensor parallelism with slow shards. A rank is a *group* of processes, its shards. Each shard has a factor by which
+// it is slower than it should be. Layers have *splits*: parts made of equal units that any shard may compute, each
+// ended by a sum over the shards (Megatron-LM's f and g). A *portion* says which units of a split a shard owns, works
+// and keeps. Every policy is expressed by portions (ZERO-resizing, SEMI-migration and the others).
+// Times are picoseconds and sizes bytes, both within runtime/plan/Limits.h. Factors are millionths: 1'000'000 is a
+// shard as fast as the spec says. Nothing here checks input; the reader of the spec does. Within limits::kTime,
+// limits::kBytes, kMostFactor and kMostUnits nothing overflows; a time above kMostTime becomes kMostTime.
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"
@@ -26,10 +26,10 @@ using Factor = int64_t;
 
 inline constexpr Factor kNoSlower = 1'000'000;          // millionths in 1
 inline constexpr Factor kMostFactor = kNoSlower << 20;  // about 2^40
-inline constexpr int64_t kMostUnits = int64_t(1) << 24; // of a split
-inline constexpr Time kMostTime = 4 * limits::kTime;    // what a sum of times stays at
+inline constexpr int64_t kMostUnits = int64_t(1) << 24; // units of a split, at most
+inline constexpr Time kMostTime = 4 * limits::kTime;    // sums of times saturate here
 
-/// What a stage does for one microbatch, and once a step.
+/// The work of a stage, for one microbatch or (Optimizer) once per step.
 enum class Pass : uint8_t { Forward, BackwardInput, BackwardWeight, Backward, Recompute, Optimizer };
 inline constexpr size_t kPasses = 6;
 
@@ -41,34 +41,35 @@ constexpr Figure figureOf(Pass pass) {
 
 /// Figures of one layer, or of all units of a split, on a shard of factor 1.
 struct Work : plan::Figures {
-  /// A backward that is not given takes what the two halves take together; a recompute that is not given takes what the
-  /// forward takes.
+  /// The time of a pass, in picoseconds. A Backward that is not given takes as long as its two halves together. A
+  /// Recompute that is not given takes as long as the forward.
   Time of(Pass pass) const {
     const Figures &own = *this;
     if (pass == Pass::Backward && !has(Figure::Backward))
       return own[Figure::BackwardInput] + own[Figure::BackwardWeight];
     return own[pass == Pass::Recompute && !has(Figure::Recompute) ? Figure::Forward : figureOf(pass)];
   }
-  /// What goes to the owner of a unit that is worked elsewhere, and back, of all units.
+  /// The bytes that all units exchange if they are worked elsewhere: gradients to the owner, weights back from the
+  /// owner.
   Bytes sentGradients() const { return (*this)[Figure::Gradients]; }
   Bytes sentWeights() const { return (*this)[(*this)[Figure::Weights] == 0 ? Figure::Gradients : Figure::Weights]; }
 };
 
-/// A part of a layer made of equal units. Units are a matrix's columns with the rows of the next one, or heads: a
-/// unit that moves takes both along, and its part enters the sum that is there anyway.
+/// A part of a layer made of equal units. A unit is a column of a matrix with the matching row of the next matrix, or a
+/// head. A unit that moves takes both along, and its result enters the sum that exists anyway.
 struct Split : Work {
   int64_t units = 1;
-  Bytes sum = 0; // summed over the shards when all units are done, forward and backward
+  Bytes sum = 0; // bytes that are summed over the shards after the split, in the forward and in the backward
   bool operator==(const Split &) const = default;
 };
 
 struct Layer {
-  Work own; // what every shard does
+  Work own; // work that every shard does completely
   std::vector<Split> splits;
   bool operator==(const Layer &) const = default;
 };
 
-/// So many equal layers, one behind the other. They share one portion a split.
+/// `count` equal layers, one after the other. They share one portion for each split.
 struct LayerRun {
   Layer layer;
   int64_t count = 1;
@@ -77,9 +78,9 @@ struct LayerRun {
 
 struct Stage {
   std::vector<LayerRun> runs;
-  bool recomputed = false; // R stands before each backward, whose times do not have it
-  /// How often the rank holds the stage's activations and contexts at once, and its recompute inputs: what memory is
-  /// checked with.
+  bool recomputed = false; // R runs before each backward; the backward's times do not include R
+  /// How many microbatches hold memory on the stage at once: activations and contexts, and recompute inputs. Memory is
+  /// checked with these numbers.
   int64_t inFlight = 0, inputsInFlight = 0;
   int64_t inFlightOf(Figure size) const { return size == Figure::RecomputeInput ? inputsInFlight : inFlight; }
   bool operator==(const Stage &) const = default;
@@ -87,14 +88,14 @@ struct Stage {
 
 /// A rank: its shards and its stages.
 struct Group {
-  std::vector<Factor> factors; // of each shard, which says how many there are
-  Link link;                   // of a ring through them
-  bool sequence = false;       // a gather before each split and a reduce-scatter behind it, in place of an all-reduce
+  std::vector<Factor> factors; // by shard; their number is the number of shards
+  Link link;                   // each link of the ring through the shards
+  bool sequence = false;       // an all-gather before each split and a reduce-scatter after it, not an all-reduce
   int64_t microbatches = 1;
   BackwardMode backward = BackwardMode::Fused;
   std::vector<Stage> stages;
   Bytes memoryLimit = 0;          // of each process; 0: none
-  std::vector<Bytes> staticBytes; // of each shard, beside its portions'; empty: 0
+  std::vector<Bytes> staticBytes; // by shard, in addition to the portions; empty: 0
   Bytes workspace = 0;            // of each process
 
   int32_t shards() const { return int32_t(factors.size()); }
@@ -109,11 +110,11 @@ struct Range {
   int64_t end() const { return first + count; }
   bool operator==(const Range &) const = default;
 };
-/// Ascending, none empty, none next to another.
+/// Ascending; no range is empty, and no two ranges touch.
 using Ranges = std::vector<Range>;
 
-/// A shard's units of a split. Each unit of a split is owned by one shard and worked by one; `kept` of those that a
-/// shard works, whichever they are, are not left out.
+/// A shard's units of a split. Each unit of a split is owned by one shard and worked by one shard. Of the units that a
+/// shard works, `kept` are computed and the rest is left out; which units these are does not matter here.
 struct Portion {
   Ranges owned;  // weights and optimizer state
   Ranges worked; // computed here

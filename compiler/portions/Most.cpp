@@ -7,7 +7,8 @@
 namespace pipec::portions {
 namespace {
 
-/// One split's part of a program. What it shares with other splits counts as if they were not there.
+/// The part of a program that concerns one split. A maximum that the split shares with other splits counts as if the
+/// others did not exist.
 Program alone(const Program &program, int32_t split) {
   Program part;
   part.factors = program.factors;

@@ -1,13 +1,14 @@
-// How many units `auto` keeps where some may be left out.
+// How many units `auto` keeps if it may leave some out.
 #pragma once
 
 #include "compiler/portions/Least.h"
 
 namespace pipec::portions {
 
-/// Of each split, by splitsOf: as many units as fit in its healthy time (no slow shard, equal portions), or if that is
-/// more in the least time with the fewest units that may be kept, ceil(units x (1 - most)). A split's time is that of
-/// all its passes of a step with what stands between the same sums, its W and what has no sum for itself alone.
+/// The units to keep of each split, in the order of splitsOf. A split keeps as many units as fit into its healthy time
+/// (no slow shard, equal portions). If the least time of ceil(units x (1 - most)) units is longer, the split keeps as
+/// many units as fit into that time. The time of a split is that of its passes in a step, with everything between the
+/// same sums; W and other passes without sums count for the split alone.
 std::vector<int64_t> keptUnits(const Group &group, int64_t most, Solver &solver);
 
 /// ceil(units x (1 - part)); part in millionths.

@@ -1,11 +1,12 @@
-// The policies of Choose.h, a function each.
+// The policies of Choose.h, one function each.
 #pragma once
 
 #include "compiler/portions/Least.h"
 
 namespace pipec::portions {
 
-/// Portions of a policy, `lower` where it searches, and a shortage where it looks at memory.
+/// Each returns the portions of a policy. `lower` is set by policies that search, `shortage` by those that consider
+/// memory.
 Chosen chooseAuto(const Group &group, int64_t most, Solver &solver);
 Chosen chooseMigrate(const Group &group, Solver &solver);
 Chosen chooseEven(const Group &group);

@@ -23,7 +23,7 @@ void Program::join() {
 }
 
 std::vector<std::vector<int32_t>> independentSets(const Program &program) {
-  std::vector<int32_t> set(program.splits()); // its least split
+  std::vector<int32_t> set(program.splits()); // by split: a lower split of the same set, or itself
   std::iota(set.begin(), set.end(), 0);
   const auto root = [&](int32_t split) {
     while (set[size_t(split)] != split)

@@ -40,7 +40,7 @@ std::vector<Ranges> contiguous(const std::vector<int64_t> &counts) {
 
 namespace {
 
-/// Adds units behind those that a shard has, which are joined where they lie side by side.
+/// Appends a range of units; a range that touches the last one is joined to it.
 void append(Ranges &to, Range range) {
   if (!to.empty() && to.back().end() == range.first)
     to.back().count += range.count;
@@ -48,7 +48,7 @@ void append(Ranges &to, Range range) {
     to.push_back(range);
 }
 
-/// Puts ranges in order and joins those that lie side by side.
+/// Sorts ranges and joins those that touch.
 Ranges inOrder(Ranges ranges) {
   std::sort(ranges.begin(), ranges.end(), [](const Range &one, const Range &other) { return one.first < other.first; });
   Ranges joined;
@@ -61,7 +61,7 @@ Ranges inOrder(Ranges ranges) {
 
 std::vector<Ranges> given(const std::vector<int64_t> &owned, const std::vector<int64_t> &worked) {
   std::vector<Ranges> all(owned.size());
-  Ranges moving; // ascending, since owners are
+  Ranges moving; // ascending, as the owners are
   int64_t first = 0;
   for (size_t shard = 0; shard != owned.size(); ++shard) {
     const int64_t stays = std::min(owned[shard], worked[shard]);

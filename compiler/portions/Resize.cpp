@@ -1,4 +1,4 @@
-// ZERO-resizing: equal portions, of which slow shards leave units out.
+// ZERO-resizing: equal portions, with units left out by slow shards.
 #include "compiler/portions/Fixed.h"
 #include "compiler/portions/Most.h"
 #include "compiler/portions/Policies.h"
@@ -11,10 +11,10 @@
 namespace pipec::portions {
 namespace {
 
-/// A part of a shard's units that is left out.
+/// The fraction of a shard's units that is left out: out / of.
 struct Gamma {
   Wide out = 0, of = 1;
-  /// ceil(units x (1 - gamma)); never none, since gamma is below 1.
+  /// ceil(units x (1 - gamma)). At least one unit stays, if there is any.
   int64_t kept(int64_t units) const {
     if (out <= 0)
       return units;
@@ -22,7 +22,7 @@ struct Gamma {
   }
 };
 
-/// What a shard computes too long, of what it computes in splits.
+/// By shard: how much longer than the reference the shard computes, as a fraction of what it computes in splits.
 std::vector<Gamma> balancing(const Group &group, Reference reference) {
   const std::vector<Time> own = ownOfStep(group, evenPortions(group));
   Group without = group;

@@ -1,6 +1,6 @@
-// A bound of one split's boxes without whole numbers. What shards have room for, as a function of what the maxima are,
-// is a sum of minima of straight lines, so it lies below its tangents: below the one at a point where all units just
-// fit, the cheapest maxima with room for all units cost no less than this bound.
+// A lower bound for boxes of one split, without whole numbers. The units that the shards have room for, as a function
+// of the maxima, are a sum of minima of straight lines. So this function lies below its tangents. Below the tangent at
+// a point where all units just fit, the cheapest maxima with room for all units cost no less than this bound.
 #include "compiler/portions/Box.h"
 
 #include "compiler/portions/Timing.h"
@@ -11,7 +11,7 @@
 
 namespace pipec::portions {
 
-/// Each maximum has one part of what is kept, on shards that work.
+/// Whether there is one split, and each maximum that counts has a single part, on shards that work.
 bool Boxes::isStraight() const {
   return program.splits() == 1 && std::all_of(program.maxima.begin(), program.maxima.end(), [](const Maximum &each) {
            return each.weight == 0 ||
@@ -55,7 +55,7 @@ Wide Boxes::slopeBound(const Box &box) {
     (tangentAt(box, middle).room < units ? few : enough) = middle;
   }
   const Tangent tangent = tangentAt(box, enough);
-  // From the lower ends on, room is bought where it is cheapest.
+  // Starts at the lower ends of the maxima and buys room where it is cheapest.
   long double bound = 0, missing = units - tangent.room;
   std::vector<size_t> order(box.low.size());
   std::iota(order.begin(), order.end(), size_t(0));
@@ -74,7 +74,7 @@ Wide Boxes::slopeBound(const Box &box) {
     bound += bought * price(j);
     missing -= bought;
   }
-  // The least is a whole number; long double loses far less than this.
+  // The least value is a whole number, so the bound is rounded up; long double loses far less than the margin here.
   return bound <= 0 ? 0 : Wide(std::ceil(bound * (1 - 1e-15L) - 1e-3L));
 }
 

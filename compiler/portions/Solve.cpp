@@ -8,7 +8,7 @@
 namespace pipec::portions {
 namespace {
 
-/// Least bound first; of equal ones the younger, which is deeper.
+/// Order of open boxes: least bound first; of equal bounds the younger box, which is deeper.
 struct Open {
   Box box;
   int64_t number = 0;
@@ -63,8 +63,8 @@ private:
     open.push({std::move(box), ++number});
   }
 
-  /// In two halves: of the maximum whose range costs most; or, where few choices or no such ranges are left, of the
-  /// widest range of units.
+  /// Cuts a box in two halves of the range of the maximum that costs most. If few choices or no such ranges are left,
+  /// cuts the widest range of units.
   void cut(const Box &box) {
     Box below = box, above = box;
     const int64_t maximum = isFew(box) ? -1 : dearest(box);
@@ -78,7 +78,7 @@ private:
         if (box.most[i] - box.least[i] > box.most[range] - box.least[range])
           range = i;
       if (box.most[range] == box.least[range])
-        return consider(boxes.point(box)); // a single choice
+        return consider(boxes.point(box)); // only one choice is left
       below.most[range] = box.least[range] + (box.most[range] - box.least[range]) / 2;
       above.least[range] = below.most[range] + 1;
     }
@@ -99,7 +99,7 @@ private:
     return dearest;
   }
 
-  /// No more choices than a few thousand, at a guess: each split's last shard has what is left.
+  /// Whether about 4096 choices or fewer are left, since the last shard of each split gets what the others leave.
   bool isFew(const Box &box) const {
     double choices = 1;
     for (size_t split = 0; split != program.splits(); ++split) {
@@ -124,7 +124,7 @@ private:
   Solved solved;
 };
 
-/// Each split in turn is given anew, exactly, with the others as they are, as long as that helps.
+/// Distributes each split in turn anew, exactly, with the others unchanged, as long as the value improves.
 Counts oneByOne(const Program &program, Counts counts, int64_t work) {
   constexpr int kRounds = 4;
   for (int round = 0; round != kRounds; ++round) {

@@ -1,5 +1,5 @@
-// One pass, walked: layers in their order, sums between splits. A run of equal layers is walked twice at most: what the
-// second adds, each further one adds too, since what it begins with has been left by an equal layer.
+// The layers of a pass in order, with the sums between splits. Of a run of equal layers at most two are visited. Each
+// further layer adds as much as the second, since it follows an equal layer too.
 #include "compiler/portions/Timing.h"
 
 #include "compiler/portions/Held.h"
@@ -23,7 +23,7 @@ Time Timing::whole() const {
 
 namespace {
 
-/// What shards have computed since their last sum, and what lay between the first and that one.
+/// Adds up the own times of the shards since their last sum, and the cost between the first and the last sum.
 class Meter {
 public:
   explicit Meter(size_t shards) : open(shards, 0), own(shards, 0) {}
@@ -40,7 +40,7 @@ public:
     meets = true;
     std::fill(open.begin(), open.end(), 0);
   }
-  /// `walk`, which has a sum, so many times over.
+  /// Runs `walk`, which has a sum, as if `count` times.
   template <typename Walk> void repeat(int64_t count, Walk walk) {
     walk();
     if (count == 1)
@@ -62,12 +62,12 @@ public:
   }
 
 private:
-  std::vector<Time> before, open, own; // own: until the last sum
+  std::vector<Time> before, open, own; // open: since the last sum; own: before it
   Time cost = 0;
   bool meets = false;
 };
 
-/// The layers of a stage in the order of a pass.
+/// Visits the layers of a stage in the order of a pass.
 class Walk {
 public:
   Walk(const Group &group, const Stage &stage, const StagePortions &portions, Pass pass)
@@ -88,7 +88,7 @@ public:
   }
 
 private:
-  /// One layer; or, without sums, so many.
+  /// One layer or, without sums, `count` layers.
   void layer(size_t run, int64_t count) {
     const Layer &layer = stage.runs[run].layer;
     if (!backwards)
@@ -124,7 +124,7 @@ private:
   bool backwards, meets;
 };
 
-/// Between the two exchanges, all that the shards compute.
+/// An optimizer with two exchanges, and all own work of the shards between them.
 Timing withExchanges(const Group &group, const Moved &moved, Timing timing) {
   timing.cost = plus(exchangeTime(group.link, moved.gradients), exchangeTime(group.link, moved.weights));
   timing.cost = plus(timing.cost, *std::max_element(timing.before.begin(), timing.before.end()));
@@ -148,7 +148,7 @@ Time exchangeTime(const Link &link, Bytes mostBytes) {
 
 Moved movedOf(const Group &group, const Stage &stage, const StagePortions &portions) {
   const size_t shards = group.factors.size();
-  // What a shard works for others, what others work for it; a sum of sizes may pass 64 bits.
+  // bytes for units that a shard works for others, and that others work for it; sums of sizes may exceed 64 bits
   std::vector<__int128> gradientsOut(shards, 0), gradientsIn(shards, 0), weightsIn(shards, 0), weightsOut(shards, 0);
   Moved moved;
   for (size_t run = 0; run != stage.runs.size(); ++run)

@@ -1,4 +1,4 @@
-// Which instruction waits for which, whatever the times. From this graph comes one order of all passes and transfers of
+// Which instruction waits for which, independent of times. This graph gives one order of all passes and transfers of
 // all ranks; each program is that order restricted to its rank.
 #pragma once
 
@@ -12,21 +12,21 @@
 
 namespace pipec {
 
-/// The graph of a program set. Its first nodes are the instructions that are no transfers, rank by rank in issue order;
-/// an overlapped pair and its header are one node. Then comes a node for each transfer, which stands for the send and
-/// the receive. Edges follow each rank's word, and lead from the pass that makes a tensor to its transfer and on to the
+/// The graph of a program set. The first nodes are the instructions other than transfers, rank by rank in issue order;
+/// an overlapped pair and its header are one node. Then comes one node for each transfer, for its send and its receive.
+/// Edges follow each rank's word, and lead from the pass that makes a tensor to the tensor's transfer and on to the
 /// pass that takes it. A "record" is the index of an instruction in its program.
 class Dependences {
 public:
-  /// How many levels a node lasts. A forward always lasts 8, and so does either half of a split backward. Where
-  /// transfers last 0, the order repeats after the fewest instructions. The longer they last, the later the order has
-  /// the passes that take what they bring.
+  /// How many levels (Graph.h) a node lasts. A forward always lasts 8, and so does either half of a split backward. If
+  /// transfers last 0, the order repeats after the fewest instructions. The longer transfers last, the later the order
+  /// places the passes that take what they bring.
   struct Levels {
     uint32_t transfer = 0;
     uint32_t backward = 16; // fused
   };
 
-  /// Needs a set whose transfers are found (addTransfers or matchTransfers).
+  /// Needs a set with known transfers (addTransfers or matchTransfers).
   explicit Dependences(const ProgramSet &set, Levels levels);
   explicit Dependences(const ProgramSet &set) : Dependences(set, Levels()) {}
   /// Changes how many levels nodes last.
@@ -40,13 +40,13 @@ public:
 
   bool isTransfer(Graph::Node node) const { return node >= places.size(); }
   size_t transferAt(Graph::Node node) const { return node - places.size(); }
-  /// Rank and record of a node that is no transfer; of a pair, the record of its header.
+  /// Rank and record of a node other than a transfer; for a pair, the record of its header.
   std::pair<uint32_t, uint32_t> placeOf(Graph::Node node) const { return places[node]; }
 
   /// Puts the instructions of all ranks in the order of the nodes. nodeOf() must not be called afterwards.
   void arrange(ProgramSet &set, const std::vector<Graph::Node> &order);
 
-  /// Reports a cycle of nodes, each of which waits for the next. The caller may add notes.
+  /// Reports a cycle of nodes in which each waits for the next. The caller may add notes.
   mlir::InFlightDiagnostic report(const ProgramSet &set, const std::vector<Graph::Node> &cycle) const;
 
 private:
@@ -58,15 +58,15 @@ private:
   std::vector<std::vector<Graph::Node>> nodes;       // by rank and record
 };
 
-/// A graph and the order of its nodes at the usual levels. A pass that arranges instructions by it hands it on, so that
-/// the next pass need not work it out again.
+/// A graph and the order of its nodes at the usual levels. A pass that arranges instructions in this order hands it on,
+/// so that the next pass need not compute it again.
 struct Ordered {
   explicit Ordered(const ProgramSet &set) : dependences(set), sorted(dependences.sort(order)) {}
 
   Dependences dependences;
   std::vector<Graph::Node> order; // all nodes; if not `sorted`, the nodes of a cycle
   bool sorted;
-  bool arranged = false; // whether the instructions stand in this order
+  bool arranged = false; // whether the instructions are in this order
 };
 
 } // namespace pipec

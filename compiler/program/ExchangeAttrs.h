@@ -1,4 +1,4 @@
-// Between what a pipeline says of its replicas and their exchange, and the scheduler's structs.
+// Converts the pipeline op's replicas and exchange to the scheduler's structs and back.
 #pragma once
 
 #include "compiler/schedule/exchange/Exchange.h"
@@ -8,11 +8,11 @@
 
 namespace pipec {
 
-/// What the pipeline says of its replicas; nothing where it has none.
+/// The pipeline's replicas; none if it has none.
 std::optional<schedule::Replicas> replicasOf(pipe::PipelineOp pipeline);
 pipe::ReplicasAttr attributeOf(const schedule::Replicas &replicas, mlir::MLIRContext &context);
 
-/// The pipeline's exchange; nothing where it has none.
+/// The pipeline's exchange; none if it has none.
 std::optional<schedule::Exchange> exchangeOf(pipe::PipelineOp pipeline);
 pipe::ExchangeAttr attributeOf(const schedule::Exchange &exchange, mlir::MLIRContext &context);
 

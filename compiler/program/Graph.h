@@ -1,6 +1,6 @@
 // A dependence graph, and one order of its nodes. A node's level is the length of the longest path to it. Nodes are
-// ordered by level, those of one level by a tie. Each node stands behind all that it depends on. So if every rank keeps
-// to this order, ranks cannot wait for each other in a cycle.
+// ordered by level, and within a level by tie. Each node follows all nodes that it depends on. So if every rank keeps
+// to this order, the ranks cannot deadlock.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ public:
     edges.reserve(edgeCount);
   }
 
-  /// Puts all nodes in order. Returns false if there is a cycle; `order` then holds the nodes of one, each waiting for
-  /// the next. O((nodes + edges) log width), where the width is the most nodes of one level.
+  /// Puts all nodes in order. Returns false if there is a cycle; `order` then holds the nodes of a cycle, each waiting
+  /// for the next. O((nodes + edges) log width), where the width is the largest number of nodes on one level.
   bool sort(std::vector<Node> &order);
 
 private:
@@ -42,7 +42,7 @@ private:
   };
   std::vector<Data> nodes;
   std::vector<std::pair<Node, Node>> edges;
-  std::vector<Node> successors; // those of each node in a row
+  std::vector<Node> successors; // the successors of each node are contiguous
   bool changed = false;         // nodes or edges were added since `successors` was made
 };
 

@@ -1,4 +1,4 @@
-// What a pipeline op says of background jobs.
+// Converts the pipeline op's background jobs to structs and back.
 #pragma once
 
 #include "compiler/jobs/Jobs.h"
@@ -8,7 +8,7 @@
 
 namespace pipec {
 
-/// Nothing where it has none. What its jobs' libraries are handed is not said.
+/// The pipeline's background jobs; none if it has none. Arguments of the jobs' libraries are not included.
 std::optional<jobs::Jobs> jobsOf(pipe::PipelineOp pipeline);
 pipe::JobsAttr attributeOf(const jobs::Jobs &jobs, mlir::MLIRContext &context);
 

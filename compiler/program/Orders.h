@@ -1,4 +1,5 @@
-// Between an order of the dialect (#pipe.order) and a word of the scheduler: both are one rank's passes in order.
+// Converts an order of the dialect (#pipe.order) to a word of the scheduler and back. Both are one rank's passes in
+// order.
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"

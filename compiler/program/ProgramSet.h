@@ -1,6 +1,6 @@
-// The program set: the programs of all ranks as one value, which every pass below the design level reads and edits. It
-// is to the dialect what machine functions are to LLVM IR. It is made of dense arrays, because a walk over a million
-// MLIR ops costs a cache miss or two at each. `pipe.program` ops are its text (ProgramText.h).
+// The program set: the programs of all ranks as one value. Every pass below the design level reads and edits this
+// value. It corresponds to LLVM's machine functions. It consists of dense arrays, because a walk over a million MLIR
+// ops costs one or two cache misses per op. `pipe.program` ops are its text form (ProgramText.h).
 #pragma once
 
 #include "compiler/jobs/Jobs.h"
@@ -19,24 +19,24 @@ namespace pipec {
 
 inline constexpr uint32_t kNone = ~uint32_t(0);
 
-/// One instruction of a program: what it does in one microbatch, where it runs, and what it hands over to or takes from
-/// another queue. The two ends of such a hand-over name each other. Between instructions of one queue nothing is said,
-/// since their order says it all.
+/// One instruction of a program: what it does in one microbatch, where it runs, and what it hands to or takes from
+/// another queue. The two ends of such a hand-over name each other. Instructions of one queue need no links, since they
+/// run in order.
 struct Instruction {
   uint32_t operation = 0; // in Program::operations: all that does not depend on the microbatch
   int32_t microbatch = 0;
   uint32_t queue = 0; // in Program::queues
   uint32_t place = 0; // in Program::places
-  /// The instruction whose result it takes from another queue: for a pass its receive, for a send its pass, for a W on
-  /// the weights queue its B or F, whichever stands later. For a receive: its index in ProgramSet::transfers. kNone:
-  /// nothing.
+  /// The instruction on another queue with the result that this one takes. For a pass: its receive; for a send: its
+  /// pass; for a W on the weights queue: its B or F, whichever is later in the program. For a receive: its index in
+  /// ProgramSet::transfers. kNone: nothing.
   uint32_t in = kNone;
-  /// The instruction that takes its result on another queue: for a pass its send, for a receive its pass. For a send:
+  /// The instruction on another queue that takes the result. For a pass: its send; for a receive: its pass. For a send:
   /// its index in ProgramSet::transfers. kNone: none.
   uint32_t out = kNone;
 };
 
-/// A wait besides `in`: `user` starts after `definition` has completed. Both are instructions of one program.
+/// A wait in addition to `in`: `user` starts after `definition` has completed. Both are instructions of one program.
 struct Use {
   uint32_t user = 0, definition = 0;
   auto operator<=>(const Use &) const = default;
@@ -45,14 +45,14 @@ struct Use {
 /// Instructions of a rank with equal keys share a queue.
 struct QueueKey {
   plan::Queue queue;
-  std::pair<int32_t, int> ends; // with whom a communicator talks (queueKey()); {} for the device's own queues
+  std::pair<int32_t, int> ends; // the peers of a communicator (queueKey()); {} for the device's own queues
   bool operator==(const QueueKey &) const = default;
 };
 
 /// Transfer buffers.
 struct Ring : plan::Ring {
-  /// Whether the order of the data says that all its transfers of a step are over before the next step takes a slot.
-  /// One wait then stands for those of all slots.
+  /// Whether data dependences ensure that all transfers of a step end before the next step takes a slot. One wait then
+  /// replaces the waits for all slots.
   bool drained = false;
   bool operator==(const Ring &) const = default;
 };
@@ -63,22 +63,22 @@ struct Program {
   mlir::Location place; // for errors about the program as a whole
   pipe::Communicator communicator = pipe::Communicator::PerEdge;
   std::vector<int32_t> stages;
-  bool fillsWeights = false;      // W run on a queue of their own, whenever the compute queue waits
+  bool fillsWeights = false;      // W run on a separate queue whenever the compute queue waits
   int32_t copies = 1, slices = 1; // as in schedule::Problem
   plan::Bytes staticBytes = 0, workspace = 0;
   std::optional<plan::Bytes> memoryLimit;
   std::optional<std::vector<Ring>> rings; // transfer buffers; absent until slots are allocated
 
   std::vector<QueueKey> queues = {QueueKey()}; // the first is the compute queue
-  std::vector<plan::Operation> operations;     // one for all instructions that differ in the microbatch alone
+  std::vector<plan::Operation> operations;     // instructions that differ only in the microbatch share an operation
   std::vector<plan::Bytes> yields;             // by operation: bytes of the tensor that a pass yields; -1: none
   std::vector<mlir::Location> places;
   std::vector<Instruction> instructions; // in issue order
   std::vector<Use> uses;                 // ascending
-  std::vector<Use> carried;              // likewise, of definitions in the step before
-  int32_t job = -1;                      // once windows are open: in ProgramSet::jobs; -1: none
-  int64_t piece = 0;                     // of it, in atoms
-  std::vector<plan::Window> windows;     // of its pieces, by instruction
+  std::vector<Use> carried;              // ascending; the definition is in the step before
+  int32_t job = -1;                      // once windows are open: index in ProgramSet::jobs; -1: none
+  int64_t piece = 0;                     // piece of the job, in atoms
+  std::vector<plan::Window> windows;     // windows for its pieces, by instruction
 
   explicit Program(mlir::Location place) : place(place) {}
 
@@ -93,21 +93,21 @@ struct Program {
   mlir::InFlightDiagnostic emitError(uint32_t instruction) const { return mlir::emitError(placeOf(instruction)); }
   plan::Bytes yieldOf(uint32_t instruction) const { return yields[instructions[instruction].operation]; }
 
-  /// The index in `operations` of an equal operation, which is added if there is none.
+  /// The index in `operations` of an equal operation; a missing operation is added.
   uint32_t indexOf(const plan::Operation &operation, plan::Bytes yielded = -1);
-  /// The index in `queues` of the queue on which an operation runs, which is added if there is none. Only this function
-  /// turns the communicator and `fillsWeights` into queues.
+  /// The index in `queues` of the queue that an operation runs on; a missing queue is added. Only this function turns
+  /// the communicator and `fillsWeights` into queues.
   uint32_t queueFor(const plan::Operation &operation);
   /// Changes which transfers share a queue; every instruction moves to the queue that follows.
   void useCommunicator(pipe::Communicator other);
-  /// Drops the operations that no instruction is of.
+  /// Drops operations that no instruction uses.
   void dropUnused();
   /// Puts `uses` and `carried` in ascending order after some were appended.
   void sortUses();
 
 private:
-  /// The last operation added of each stage, kind and payload. Mostly there is one; indexOf() may add an equal one
-  /// where several alternate.
+  /// The last operation added for each stage, kind and payload. Mostly there is only one; if several alternate,
+  /// indexOf() may add an equal one again.
   llvm::DenseMap<uint64_t, uint32_t> index;
 };
 
@@ -118,75 +118,79 @@ struct Transfer {
   bool operator==(const Transfer &) const = default;
 };
 
-/// The times of a predicted run. A set has them where the run never waited for a slot, so that they hold whether slots
-/// are allocated or not.
+/// The times of a predicted run. Present if no transfer in that run waited for a slot, so that the times hold with and
+/// without allocated slots.
 struct Predicted {
   plan::Time makespan = 0, span = 0;
 };
 
 struct ProgramSet {
   std::vector<Program> programs;   // programs[r] is rank r's
-  std::vector<plan::Group> groups; // of collectives, world ranks; plan::Operation::group is an index of it
+  std::vector<plan::Group> groups; // groups of world ranks for collectives; plan::Operation::group is an index here
   std::vector<Transfer> transfers;
   std::optional<Predicted> predicted;
-  int32_t degree = 1;              // replicas of each rank, and
-  std::vector<plan::Layer> layers; // where there are several, what they exchange (plan::Variant::layers)
+  int32_t degree = 1;              // replicas of each rank
+  std::vector<plan::Layer> layers; // what the replicas exchange, if there are several (plan::Variant::layers)
   bool sharedPort = false;         // plan::Variant::sharedPort
   std::optional<Shards> shards;    // of each rank; absent: there are none
-  std::optional<jobs::Jobs> jobs;  // for the time in which ranks wait; absent: there are none
-  int64_t batch = 0;               // plan::Variant's, where several ranks do a stage; else 0 and empty
+  std::optional<jobs::Jobs> jobs;  // background jobs for the time in which ranks wait; absent: there are none
+  /// As in plan::Variant if several ranks run a stage; else 0, and the next two are empty.
+  int64_t batch = 0;
   std::vector<int32_t> stageGroups;
   std::vector<plan::Bytes> boundaries;
   std::vector<plan::SharedWeight> shared; // plan::Variant's
 
   size_t ranks() const { return programs.size(); }
   size_t instructions() const;
-  /// The pass on `from` that makes what is sent, and the one on `to` that takes it.
+  /// The pass on `from` that makes the tensor of a transfer, and the pass on `to` that takes it.
   uint32_t producerOf(const Transfer &transfer) const {
     return programs[size_t(transfer.from)].instructions[transfer.send].in;
   }
   uint32_t consumerOf(const Transfer &transfer) const {
     return programs[size_t(transfer.to)].instructions[transfer.recv].out;
   }
-  /// The index of the group of these ranks (ascending), which is added if there is none.
+  /// The index of the group of these ranks (ascending); a missing group is added.
   int32_t groupOf(std::vector<int32_t> ranks);
 
   //===--------------------------------------------------------------------===//
-  // Edits. Instructions move; uses, hand-overs and transfers go on naming the same ones.
+  // Edits. Instructions move; uses, hand-overs and transfers still name the same instructions.
   //===--------------------------------------------------------------------===//
 
-  /// Puts an instruction before the one at `at`. It has no hand-over and no use. O(instructions of the rank).
+  /// Inserts an instruction before the one at `at`. The new instruction has no hand-over and no use. O(instructions of
+  /// the rank).
   void insert(size_t rank, uint32_t at, const plan::Operation &operation, int32_t microbatch, mlir::Location place);
-  /// Gives the instruction another operation and the queue that goes with that; its microbatch and links stay.
+  /// Gives the instruction another operation and that operation's queue; the microbatch and links stay.
   void replace(size_t rank, uint32_t at, const plan::Operation &operation);
-  /// Takes an instruction out, with all uses by it and of it. For a send or receive, takes out the other end as well.
+  /// Removes an instruction with all uses by it and of it. For a send or receive, removes the other end as well.
   /// O(instructions of the ranks).
   void erase(size_t rank, uint32_t at);
-  /// Puts a rank's instructions in the order of `order`, which holds their indices; those left out are gone.
-  /// O(instructions and uses of the rank).
+  /// Puts a rank's instructions in the order of `order`, which holds their indices; instructions that are not in
+  /// `order` are removed. O(instructions and uses of the rank).
   void reorder(size_t rank, const std::vector<uint32_t> &order);
-  /// Adds the send and the receive of what `producer` on rank `from` makes and `consumer` on rank `to` takes. Both
-  /// stand behind all else of their ranks until reorder() puts them in their places. `send` and `recv` are indices of
-  /// operations of the two programs.
+  /// Adds the send and the receive for the tensor that `producer` on rank `from` makes and `consumer` on rank `to`
+  /// takes. Both are appended to their ranks' instructions until reorder() puts them in place. `send` and `recv` are
+  /// indices of operations in the two programs.
   void addTransfer(int32_t from, uint32_t producer, uint32_t send, int32_t to, uint32_t consumer, uint32_t recv);
 
-  /// What is wrong with the links between instructions; empty: nothing. For tests and assertions.
+  /// Checks the links between instructions: says what is wrong; an empty string if nothing is. For tests and
+  /// assertions.
   std::string check() const;
 
 private:
   void moved(size_t rank, const std::vector<uint32_t> &placed);
 };
 
-/// The all-reduce of a gradient norm over all processes, which takes so long, on the rank whose first stage this is.
+/// The all-reduce of a gradient norm over all processes, with a time of `cost`, on the rank with `stage` as its first
+/// stage.
 plan::Operation normOf(int32_t stage, plan::Time cost);
 
 /// The world ranks of all replicas of some ranks, rank by rank.
 std::vector<int32_t> processesOf(const std::vector<int32_t> &ranks, int32_t degree);
 
-/// The stages of a program that have an R: their F hold an input.
+/// The stages of a program with an R; their F hold an input.
 llvm::SmallSet<int32_t, 4> recomputedStages(const Program &program);
 
-/// Each rank's word: the passes of its program in order, one in parts where its first part stands.
+/// By rank: the passes of its program in order. A pass in parts counts where its first part runs.
 schedule::Words wordsOf(const ProgramSet &set);
 
 } // namespace pipec

@@ -1,5 +1,5 @@
-// Between a program set and its text, `pipe.program` ops; no other code reads or writes these. Reading what was written
-// gives the same set. Writing what was read gives the same text, if that text was written by this code.
+// Reads a program set from its text, `pipe.program` ops, and writes it; no other code does. Reading what was written
+// gives the same set. Writing what was read gives the same text, if this code had written the text.
 #pragma once
 
 #include "compiler/program/ProgramSet.h"
@@ -8,8 +8,8 @@
 
 namespace pipec {
 
-/// The programs of a module that MLIR's verifier has passed. Sends and receives are not matched yet. An error if a rank
-/// has no program or two, or if an instruction names a rank that has none.
+/// The programs of a module that has passed MLIR's verifier. Sends and receives are not matched yet. An error if a rank
+/// has no program or two, or if an instruction names a rank without a program.
 mlir::FailureOr<ProgramSet> readPrograms(mlir::ModuleOp module);
 
 /// Finds the transfers of programs that were read: a send and a receive match if payload, stage and microbatch do. An

@@ -1,5 +1,4 @@
-// What passes ask of the ops of a module: its pipeline as the scheduler's problem, and what an op is called in a
-// message.
+// What passes need from the ops of a module: its pipeline as the scheduler's problem, and the names of ops in messages.
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"
@@ -19,11 +18,11 @@ pipe::PipelineOp findPipeline(mlir::ModuleOp module);
 /// The scheduler's problem: the pipeline's attributes, with costs and sizes from the ops and types of its block.
 schedule::Problem problemOf(pipe::PipelineOp pipeline);
 
-/// Transfers of a rank share a queue if their keys are equal. `sends`: whether it sends to the peer or receives from
-/// it.
+/// The queue key of a transfer: transfers of a rank with equal keys share a queue. `sends`: whether the rank sends to
+/// the peer or receives from it.
 std::pair<int32_t, int> queueKey(pipe::Communicator communicator, int32_t peer, bool sends);
 
-/// Where the spec states `key`, if `location` knows that; else `location`.
+/// The place where the spec states `key`, if `location` has it; else `location`.
 mlir::Location placeOf(mlir::StringRef key, mlir::Location location);
 
 /// Whether an op is F, B, W or BW.

@@ -1,4 +1,4 @@
-// The exchange of a spec's replicas under each policy: of a published one, or found by a search.
+// The exchange of a spec's replicas under each policy: a published policy, or a search.
 #pragma once
 
 #include "compiler/passes/Exchanges.h"
@@ -13,7 +13,7 @@
 
 namespace pipec {
 
-/// An exchange, the order that it goes with, and what a step then takes.
+/// An exchange, the order that it belongs to, and the resulting time of a step.
 struct PolicyExchange {
   std::string policy;
   schedule::Exchange exchange;
@@ -21,8 +21,9 @@ struct PolicyExchange {
   schedule::Replicas replicas; // as the policy uses them
   schedule::MayExchange may;
   plan::Time span = Exchanges::kNever;
-  schedule::Bytes bundle = -1; // that `best` has found; -1: the policy has none, or was given one
-  std::string wrong;           // why there is none; empty: there is one
+  /// Bundle size that `best` found, in bytes; -1: the policy has none, or the spec gives it.
+  schedule::Bytes bundle = -1;
+  std::string wrong; // why there is no exchange; empty: there is one
 
   bool found() const { return span != Exchanges::kNever; }
 };
@@ -30,25 +31,26 @@ struct PolicyExchange {
 /// Whether the exchange of a spec's policy is searched for.
 bool searchesExchange(const spec::Spec &spec);
 
-/// Which layers may be sharded. The variants of a plan shard the same ones, so that a swap moves no state.
+/// Which layers may be sharded. All variants of a plan shard the same layers, so that a switch of variants moves no
+/// state.
 enum class Sharding : uint8_t { Any, All, None };
 
 class PolicyExchanges {
 public:
-  /// All but `cut` and `stop` outlive the object. `problem`: with the static memory of whole updates. Asked to stop,
-  /// what searches goes on with the best so far.
+  /// All arguments except `cut` and `stop` must outlive the object. `problem`: with the static memory of whole updates.
+  /// On a request to stop, a search continues with the best so far.
   PolicyExchanges(const spec::Spec &spec, const schedule::Problem &problem, const schedule::Words &words,
                   const std::vector<int64_t> &cut, mlir::MLIRContext &context, std::stop_token stop = {});
 
-  /// With the spec's parameters, where it names this policy.
+  /// The exchange of a published policy, with the spec's parameters if the spec names this policy.
   PolicyExchange published(const schedule::Policy &policy) const;
-  /// What a search finds. `others`: what published policies make; where the spec leaves all to the search, it is never
-  /// worse than those of which plans can be made.
+  /// The exchange that a search finds. `others`: the exchanges of published policies. If the spec leaves everything to
+  /// the search, the result is never worse than those of `others` that plans can be made of.
   PolicyExchange searched(Sharding sharding, const std::vector<PolicyExchange> &others) const;
-  /// That of the spec's own policy.
+  /// The exchange of the spec's own policy.
   PolicyExchange chosen(Sharding sharding) const;
 
-  /// No exchange within what this one may use takes less.
+  /// Lower bounds for all exchanges that use what this one may use.
   schedule::LeastTimes boundsOf(const PolicyExchange &of) const;
   /// The span less that of the same order with instant collectives.
   plan::Time exposedOf(const PolicyExchange &of) const;

@@ -1,4 +1,4 @@
-// What a spec says of replicas (data_parallel), for the stages of a problem.
+// The replicas of a spec (data_parallel), for the stages of a problem.
 #pragma once
 
 #include "compiler/schedule/exchange/BoundsExchange.h"
@@ -12,21 +12,21 @@ namespace pipec {
 schedule::Replicas replicasOf(const spec::Spec &spec, const schedule::Problem &problem,
                               const std::vector<int64_t> &cut);
 
-/// What a search for an exchange may use.
+/// The collectives that a search for an exchange may use.
 schedule::MayExchange mayOf(const spec::Spec &spec);
-/// Whether updates may be divided among the replicas, by the policy too.
+/// Whether the spec and its policy allow dividing updates among the replicas.
 bool mayShard(const spec::Spec &spec);
 
-/// The spec of one replica by itself, for the order of its passes. Where updates may be divided, its static memory is
-/// the least that any exchange leaves.
+/// The spec of one replica alone, for the order of its passes. If updates may be divided, its static memory is the
+/// least that any exchange leaves.
 spec::Spec ofOneReplica(spec::Spec spec);
 /// The problem of that spec with the static memory that whole updates need.
 schedule::Problem withWholeState(schedule::Problem problem, const spec::Spec &spec, const std::vector<int64_t> &cut);
 /// By rank, the bytes of the optimizer's state that sharding all layers with gradients saves on each replica.
 std::vector<schedule::Bytes> savedByRank(const schedule::Replicas &replicas, const schedule::Problem &problem);
-/// The problem without what an exchange may move beside passes, so that no plan of replicas takes less: updates, which
-/// replicas may divide too, and a norm, where the next step's forward may begin with layers that do not wait for it.
-/// `problem`: of one replica, with no more static memory than the replica has.
+/// The problem without the work that an exchange may move beside passes, so that no plan of replicas takes less:
+/// updates, which replicas may also divide, and a norm, if the next step's forward may begin with layers that do not
+/// wait for the norm. `problem`: that of one replica, with no more static memory than the replica has.
 schedule::LeastProblem leastOfReplica(schedule::Problem problem, const spec::Spec &spec);
 
 } // namespace pipec

@@ -1,4 +1,4 @@
-// Shards of a spec's ranks, with their portions: what orders, plans and bounds are made of.
+// The shards of a spec's ranks and their portions, from which orders, plans and bounds are made.
 #pragma once
 
 #include "compiler/portions/Timing.h"
@@ -13,26 +13,26 @@ inline bool hasShards(const spec::Spec &spec) { return spec.tensorParallel.shard
 
 class ShardedRanks {
 public:
-  /// Gives the units of each rank, by the spec's balance; as groupsOf().
+  /// Distributes the units of each rank by the spec's balance. The arguments are as in groupsOf().
   ShardedRanks(const spec::Spec &spec, const schedule::Problem &problem, const std::vector<int64_t> &cut,
                const std::vector<int64_t> &inFlight = {});
-  /// With the units that a plan's rows give them.
+  /// Uses the portions in the rows of a plan.
   ShardedRanks(const spec::Spec &spec, const schedule::Problem &problem, const std::vector<int64_t> &cut,
                const std::vector<plan::Portion> &rows);
 
-  /// The times of a stage's passes, each from when all shards have come to when the last is done; and of each size what
-  /// the shard that holds most of it holds.
+  /// The figures of a stage: the time of each pass from the arrival of all shards to the end of the last; and each size
+  /// on the shard that holds most of it.
   plan::Figures figuresOf(size_t stage) const;
-  /// Of the shard of a rank that holds most.
+  /// Static bytes of the fullest shard of a rank.
   schedule::Bytes staticBytesOf(size_t rank) const;
-  /// Gives each rank the sizes of one of its shards, which holds most with one microbatch in flight at each stage.
-  /// Sizes of a problem are each of another shard, so that no process may hold as much.
+  /// Gives each rank the sizes of a single shard: the one that holds most with one microbatch in flight at each stage.
+  /// Otherwise each size of a problem may come from another shard, and no process may hold the sum.
   void useFullestShards(schedule::Problem &problem) const;
 
-  /// What is each process's own.
+  /// The data of single processes.
   Shards shards() const;
 
-  /// The same with pipec::leastOf().
+  /// The figures of a stage with the times of pipec::leastOf().
   plan::Figures leastOf(size_t stage, const Least &by, bool given) const;
 
   const std::vector<portions::Group> &groups() const { return all; }
@@ -45,8 +45,8 @@ public:
 
 private:
   struct Place {
-    size_t rank = 0, index = 0; // of a stage, among its rank's
-    int64_t first = 0;          // layer of the model
+    size_t rank = 0, index = 0; // rank of a stage, and its index on the rank
+    int64_t first = 0;          // its first layer in the model
   };
   void place(const schedule::Problem &problem, const std::vector<int64_t> &cut);
   portions::Timing timingOf(size_t stage, portions::Pass pass) const;
@@ -57,14 +57,13 @@ private:
   const spec::Spec &spec;
   portions::Balance balance;
   std::vector<portions::Group> all;      // by rank
-  std::vector<portions::Portions> given; // likewise
+  std::vector<portions::Portions> given; // by rank
   std::vector<Place> places;             // by stage
 };
 
-/// Gives the stages of a problem, which has its placement and backward, the figures of their shards, in place of the
-/// spec's.
+/// Gives the stages of a problem, which must have its placement and backward, the figures of their shards.
 void useFigures(const spec::Spec &spec, const ShardedRanks &ranks, schedule::Problem &problem);
-/// Gives a stage of a problem the times of these figures, R where the spec recomputes the stage.
+/// Gives a stage of a problem the times of these figures, including R if the spec recomputes the stage.
 void useTimes(const spec::Spec &spec, const plan::Figures &figures, size_t s, schedule::Problem &problem);
 
 } // namespace pipec

@@ -1,4 +1,4 @@
-// What is wrong with a spec and where. Errors are gathered while reading and handed out in file order.
+// Errors in a spec, with their places. Errors are collected while the spec is read, and returned in file order.
 #pragma once
 
 #include "compiler/spec/Spec.h"
@@ -33,18 +33,18 @@ std::string toString(const Diagnostic &diagnostic);
 using units::quoted;
 using units::shown;
 
-/// Gathers errors while a spec is read, each once. Keeps the first hundred.
+/// Collects errors while a spec is read, each once. Keeps the first hundred.
 class Errors {
 public:
   explicit Errors(const std::vector<std::string> &sources) : sources(sources) {}
 
   void add(Mark mark, std::string message);
   void add(Mark mark, std::string message, Mark noteMark, std::string note);
-  /// Until the next call, errors are those of a variant: a note says so, unless another variant has the same error.
+  /// Until the next call, errors belong to a variant: a note says so, unless another variant has the same error.
   void inVariant(std::optional<Note> note) { variant = std::move(note); }
   bool any() const { return !found.empty(); }
   bool full() const { return found.size() >= kMost; }
-  /// All of them in file order; those about a --set come after those of the file.
+  /// Returns all errors in file order; errors about a --set come after those of the file.
   std::vector<Diagnostic> take();
 
 private:
@@ -52,7 +52,7 @@ private:
   struct Entry {
     Mark mark;
     Diagnostic diagnostic;
-    bool ofVariant; // its last note says which
+    bool ofVariant; // its last note names the variant
   };
   void insert(Mark mark, std::string message, std::vector<Note> notes);
 

@@ -1,5 +1,5 @@
-// Values by path, for the last step of reading. A value is absent, known to be wrong, or there and as the table of keys
-// demands.
+// Values by path, for the last step of reading. A value is absent, known to be wrong, or present and as the table of
+// keys requires.
 #pragma once
 
 #include "compiler/spec/Spec.h"
@@ -12,7 +12,7 @@ namespace pipec::spec {
 
 class Lookup {
 public:
-  /// `root` is the place of the whole spec, for what is missing.
+  /// `root`: the place of the whole spec, for errors about missing values.
   Lookup(const Values &values, Mark root, Errors &errors) : errors(errors), values(values), root(root) {}
 
   Errors &errors;
@@ -29,10 +29,10 @@ public:
   }
   void text(std::string_view path, Marked<std::string> &into) const;
 
-  /// What the map at `path` says of a link; the rest stays.
+  /// Reads what the map at `path` gives of a link; the rest of `into` stays.
   void link(const std::string &path, Link &into) const;
 
-  /// A cost or size of a microbatch, with the spec's samples; 0 if absent.
+  /// A cost or size of a microbatch, evaluated for the spec's samples; 0 if absent.
   int64_t ofMicrobatch(const std::string &path, const Spec &spec, int64_t most) const;
   /// The same before samples are known.
   BySample sizeBySample(const std::string &path) const;
@@ -46,8 +46,8 @@ private:
   Mark root;
 };
 
-/// Which forms of backward cost the map at `path` has: one fused, one for the input and one for the weights, or all
-/// three. None after an error.
+/// The forms of backward cost in the map at `path`: one fused, one for the input and one for the weights, or all three.
+/// None after an error.
 enum class BackwardForm : uint8_t { None, Fused, Split, Both };
 BackwardForm backwardForm(const Lookup &lookup, const std::string &path);
 

@@ -1,4 +1,4 @@
-// The last step of reading: values of the right types → a Spec.
+// The last step of reading: makes a Spec from values of the right types.
 #pragma once
 
 #include "compiler/spec/Lookup.h"
@@ -9,7 +9,7 @@
 
 namespace pipec::spec {
 
-/// Fills `spec`; adds what does not agree to `errors`. `root` is the place of the whole spec, for what is missing.
+/// Fills `spec`; adds contradictions to `errors`. `root`: the place of the whole spec, for errors about missing values.
 void resolve(const Values &values, Mark root, Spec &spec, Errors &errors);
 
 // Its parts, in this order.

@@ -1,4 +1,4 @@
-// One value as the type and the range of its key demand.
+// Parses one value by the type and the range of its key.
 #pragma once
 
 #include "compiler/spec/Keys.h"
@@ -7,7 +7,7 @@
 
 namespace pipec::spec {
 
-/// The value, or what was expected in place of it.
+/// The value, or what was expected instead.
 Quantity parseScalar(const Key &key, const Node &node);
 /// The index of one of the key's choices.
 Quantity parseChoice(const Key &key, const Node &node);

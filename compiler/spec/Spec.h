@@ -1,5 +1,6 @@
-// What a spec says (design, section 3), resolved: integers in picoseconds, bytes and bytes per second, and the place in
-// the YAML of everything that a later step may find wrong. Neither YAML nor LLVM is seen from here.
+// The contents of a spec (design, section 3), resolved: integers in picoseconds, bytes and bytes per second, with the
+// place in the YAML of everything that a later step may find wrong. Code that uses this file sees neither YAML nor
+// LLVM.
 #pragma once
 
 #include "compiler/schedule/model/LocalBatch.h"
@@ -18,7 +19,7 @@ namespace pipec::spec {
 
 using plan::Figure;
 
-/// A place, 1-based. `source` indexes Spec::sources: 0 is the file, the others are what --set laid over it.
+/// A place, 1-based. `source` is an index of Spec::sources: 0 is the file, the others are the --set overrides.
 struct Mark {
   int line = 1;
   int column = 1;
@@ -30,8 +31,8 @@ template <typename T> struct Marked {
   Mark mark;
 };
 
-/// A cost or a size of each stage: one for all of them, or a list. Only after setStages (Stages.h) has a list surely an
-/// entry for each stage; before it, what `layers` add up to has no values.
+/// A cost or a size of each stage: one value for all stages, or a list. Only after setStages (Stages.h) is a list sure
+/// to have an entry for each stage; before, sums of `layers` have no values.
 struct PerStage {
   std::vector<int64_t> values = std::vector<int64_t>(1);
   std::vector<Mark> marks = std::vector<Mark>(1); // of each entry
@@ -65,7 +66,7 @@ enum class PlacementKind : uint8_t { Loop, V, Bidirectional, List };
 
 struct Placement {
   PlacementKind kind = PlacementKind::Loop;
-  std::vector<std::vector<int32_t>> stages; // List: of each rank; every stage stands on exactly one rank
+  std::vector<std::vector<int32_t>> stages; // List: stages by rank; every stage is on exactly one rank
   Mark mark;
 };
 
@@ -78,7 +79,7 @@ struct Link {
 struct LinkException {
   int32_t from = 0;
   int32_t to = 0;
-  Link link; // what the exception leaves out is the default link's
+  Link link; // values that the exception does not give come from the default link
   Mark mark;
 };
 
@@ -90,27 +91,28 @@ struct Parameter {
   bool list = false;
 };
 
-/// As written: which names and parameters exist, the schedule catalogue knows.
+/// The schedule as written; the schedule catalogue knows which names and parameters exist.
 struct Schedule {
   std::string name;
   Mark mark;
   std::map<std::string, Parameter> parameters;
 };
 
-/// Bytes by local batch, the samples of a rank that runs a layer.
+/// Bytes as a function of the local batch: fixed + perSample × samples of a rank that runs the layer.
 struct BySample {
   int64_t fixed = 0;
   int64_t perSample = 0;
   bool operator==(const BySample &) const = default;
 };
 
-/// What of a layer depends on its local batch, as written; its plain costs and sizes are those of a microbatch.
+/// The costs and sizes of a layer that depend on its local batch, as written; its plain costs and sizes are those of a
+/// microbatch.
 struct LayerBySamples {
   schedule::TimesBySamples forward, backward; // empty: not given by samples
   BySample boundary, activation, weightContext;
 };
 
-/// A part of a layer that the shards of a rank share; costs and sizes of all its units.
+/// A part of a layer that the shards of a rank divide; costs and sizes are those of all its units.
 struct Split {
   plan::Figures figures;
   std::string name;
@@ -119,13 +121,13 @@ struct Split {
   Mark mark;
 };
 
-/// An entry of `layers`: `count` layers, each of these costs and sizes, its splits' among them.
+/// An entry of `layers`: `count` layers with these costs and sizes each, splits included.
 struct Layer {
-  plan::Figures figures; // its splits' among them; no boundary where `tensors` gives it
+  plan::Figures figures; // splits included; no boundary if `tensors` gives the boundary
   int64_t count = 1;
-  std::vector<int64_t> tensors; // of its gradients, bytes; one of all where the spec has no list
+  std::vector<int64_t> tensors; // bytes of its gradients by tensor; a single sum if the spec has no list
   LayerBySamples bySamples;
-  plan::Figures own;         // beside its splits
+  plan::Figures own;         // without its splits
   std::vector<Split> splits; // in the order of the forward
   Mark mark;
 };
@@ -133,10 +135,10 @@ struct Layer {
 /// The layers from which setStages adds up each stage's costs and sizes.
 struct Layers {
   std::vector<Layer> entries;
-  std::optional<Marked<std::vector<int64_t>>> cut; // layers of each stage; absent: equally many
-  bool choosesCut = false; // `cut: auto`; `cut` is what has been chosen, if anything: until then as equal as can be
+  std::optional<Marked<std::vector<int64_t>>> cut; // layers of each stage; absent: as even as possible
+  bool choosesCut = false; // `cut: auto`; `cut` is the choice, if made; until then the cut is as even as possible
   Mark cutMark;
-  StageFigures beside; // those of `tensors` and `costs`, as written
+  StageFigures beside; // figures in `tensors` and `costs`, as written
   Mark mark;
 
   int64_t count() const { // entries and counts are few enough for no overflow
@@ -149,19 +151,19 @@ struct Layers {
 
 /// A weight that several layers hold.
 struct SharedWeight {
-  std::vector<int32_t> layers; // ascending; without layers, stages
-  std::vector<Mark> marks;     // of each of them
+  std::vector<int32_t> layers; // ascending; stages if the spec has no layers
+  std::vector<Mark> marks;     // by entry of `layers`
   int64_t gradients = 0;       // bytes
   Mark mark;
 };
 
-/// Which stages run their forward again before the backward, in place of keeping what it makes.
+/// The stages that are recomputed: they run their forward again before the backward, and do not keep its activations.
 struct Recompute {
-  bool all = false;     // of them
+  bool all = false;     // all stages
   bool chooses = false; // `auto`
-  bool chosen = false;  // and `stages` is the choice; until then none is
+  bool chosen = false;  // `stages` is the choice; until then no stage is recomputed
   Marked<std::vector<int64_t>> stages;
-  std::vector<Mark> marks; // of each of a list
+  std::vector<Mark> marks; // by entry of a list
 
   bool isOpen() const { return chooses && !chosen; }
   void choose(std::vector<int64_t> all) {
@@ -177,7 +179,7 @@ struct Recompute {
   }
 };
 
-/// What a collective takes by measurement. Bandwidth in bytes of the whole tensor per second; 0: unlimited.
+/// The measured time of a collective. Bandwidth in bytes of the whole tensor per second; 0: unlimited.
 struct CollectiveCost {
   int64_t start = 0;
   int64_t bandwidth = 0;
@@ -186,24 +188,26 @@ struct CollectiveCost {
 enum class Collective : uint8_t { Auto, AllReduce, Decoupled };
 enum class Shard : uint8_t { Optimizer, None };
 
-/// Replicas of the pipeline. What is not given the policy fixes, or else it is open.
+/// Replicas of the pipeline. The policy determines values that are not given, or leaves them open.
 struct DataParallel {
   Mark mark;
   Marked<int32_t> degree{1, {}};
-  Link link;                                                         // from one replica to the next, or
-  std::optional<CollectiveCost> allReduce, reduceScatter, allGather; // measured; halves that are not given: absent
+  Link link; // link from one replica to the next
+  /// Measured times, used in place of `link`; absent if not given.
+  std::optional<CollectiveCost> allReduce, reduceScatter, allGather;
   bool sharesPort = false;
   Marked<std::string> policy{"auto", {}};
-  std::map<std::string, Marked<int64_t>> parameters; // of the policy, bytes or picoseconds; kAutomatic: best
+  /// Parameters of the policy, bytes or picoseconds; kAutomatic: best.
+  std::map<std::string, Marked<int64_t>> parameters;
   std::optional<Marked<Collective>> collective;
-  std::optional<Marked<int64_t>> fusion; // bytes below which layers are joined; 0: none, kAutomatic: auto
+  std::optional<Marked<int64_t>> fusion; // layers with fewer bytes are joined; 0: none, kAutomatic: auto
   std::optional<Marked<Shard>> shard;
   int64_t round = 1'000'000'000;
 
   static constexpr int64_t kAutomatic = -1;
 };
 
-/// A shard whose own work takes longer.
+/// A shard on which work takes longer.
 struct SlowShard {
   int32_t rank = 0;
   int32_t shard = 0;
@@ -216,15 +220,15 @@ enum class Reference : uint8_t { Least, Mean };
 enum class Impute : uint8_t { Zero, Average, Same };
 enum class KeepFirst : uint8_t { Change, Random, First };
 
-/// Which shard has which units. Parts in millionths.
+/// How units are distributed over shards. Parts are in millionths.
 struct Balance {
   Marked<BalanceKind> kind;
-  int64_t most = 0;             // of auto
-  std::optional<int64_t> gamma; // of resize; absent: auto
+  int64_t most = 0;             // for auto
+  std::optional<int64_t> gamma; // for resize; absent: auto
   Reference reference = Reference::Least;
   Impute impute = Impute::Zero;
   KeepFirst priority = KeepFirst::Change;
-  int64_t part = 500'000; // of semi
+  int64_t part = 500'000; // for semi
 };
 
 /// Shards of each rank.
@@ -237,19 +241,19 @@ struct TensorParallel {
   Balance balance;
 };
 
-/// Background work of one process, in iterations of so many atoms.
+/// Background work of one process, in iterations of `atoms` atoms.
 struct Job {
   std::string name;
   Mark mark;
-  int64_t samples = 1, atoms = 1;            // of an iteration
+  int64_t samples = 1, atoms = 1;            // per iteration
   Marked<int64_t> atom;                      // ps
-  int64_t overhead = 0;                      // ps, of a piece
+  int64_t overhead = 0;                      // picoseconds per piece
   Marked<int64_t> memory;                    // bytes, while it runs on a rank
   std::optional<std::vector<int32_t>> ranks; // ascending; absent: all
-  std::optional<Marked<int64_t>> piece;      // atoms of a piece; absent: what serves best
+  std::optional<Marked<int64_t>> piece;      // atoms per piece; absent: pipec chooses
   std::string provider;                      // as JSON; empty: none
 
-  /// What its shortest piece takes, overhead included: ps, at most 2 x 10^18.
+  /// The time of its shortest piece, overhead included: at most 2 x 10^18 picoseconds.
   int64_t shortest() const { return (piece ? piece->value : 1) * atom.value + overhead; }
 };
 
@@ -258,29 +262,31 @@ struct Jobs {
   Mark mark;                            // the map
   Marked<int64_t> slowDown{10'000, {}}; // millionths of a step
   bool fillsCollectives = false;        // whether pieces may run beside a collective of their rank
-  std::vector<Job> work;                // a rank runs the first that may run on it and fits its memory; empty: none
+  /// A rank runs the first job that may run on it and fits its memory; empty: no jobs.
+  std::vector<Job> work;
 };
 
 enum class Planner : uint8_t { Exact, Paper, Given };
 enum class Sync : uint8_t { Overlap, End }; // as the keys' choices
 enum class WidthChoices : uint8_t { Powers, All };
 
-/// `schedule: burst`: each layer on as many ranks as pay. The batch is Spec::microbatchSize, all of it one microbatch.
+/// `schedule: burst`: each layer runs on as many ranks as pay off. The batch is Spec::microbatchSize and is one
+/// microbatch.
 struct Burst {
   Planner planner = Planner::Exact;
-  Mark mark;                      // of the parameter that says which planner; else of the schedule
-  int64_t foreground = 1'000'000; // Exact: least speed, in millionths of that with every layer on all ranks
+  Mark mark;                      // place of the parameter that names the planner; else of the schedule
+  int64_t foreground = 1'000'000; // Exact: least speed, in millionths of the speed with every layer on all ranks
   int64_t amplification = 0;      // Paper: limit, millionths
-  std::vector<int32_t> widths;    // Given: one for all layers, or one for each of Layers::count()
+  std::vector<int32_t> widths;    // Given: one width for all layers, or one for each of Layers::count()
   Sync sync = Sync::Overlap;
   WidthChoices choices = WidthChoices::Powers;
 };
 
-/// What a run has measured: links in the place of what the spec says of them, and what the operations of a rank take,
-/// in percent of its costs. Orders are made for it; the spec itself says nothing of it.
+/// Measurements of a run: links that replace those of the spec, and the time of a rank's operations in percent of its
+/// costs. Orders are made for these values; the spec itself does not contain them.
 struct Measured {
   std::map<std::pair<int32_t, int32_t>, Link> links; // (from, to)
-  std::map<int32_t, int64_t> percent;                // of ranks; 100 where it is not there
+  std::map<int32_t, int64_t> percent;                // by rank; 100 if absent
 
   int64_t percentOf(int32_t rank) const {
     const auto found = percent.find(rank);
@@ -288,7 +294,7 @@ struct Measured {
   }
 };
 
-/// How the ranks of a group sum up: 2(n - 1) latencies, or 2 ceil(log2 n).
+/// The latencies of an all-reduce in a group of n ranks: 2(n - 1), or 2 ceil(log2 n).
 enum class GroupSum : uint8_t { Ring, Tree };
 enum class Backward : uint8_t { Fused, Split, Mixed };
 enum class Weights : uint8_t { Ordered, Fill };
@@ -298,45 +304,47 @@ enum class Rings : uint8_t { Predicted, Any };
 struct Spec {
   std::string path;
   std::vector<std::string> sources; // names for Mark::source
-  std::string variantName;          // of its own among all variants
-  bool ofVariants = false;          // it is one of a spec's variants
+  std::string variantName;          // unique among all variants
+  bool ofVariants = false;          // whether this is one of a spec's variants
   uint64_t hash = 0;                // FNV-1a 64 of the file's bytes and of every --set
 
   Mark pipeline; // the map
   Marked<int32_t> ranks;
   std::optional<Marked<int32_t>> stagesPerRank;
   std::optional<Placement> placement;
-  int32_t stages = 0; // of the placement list, else ranks × stages_per_rank, which is 1 (placement v: 2) if absent
-  bool stagesGiven = false; // by the placement list or stages_per_rank; otherwise the schedule may have another number
+  int32_t stages = 0; // from the placement list, else ranks × stages_per_rank, which is 1 (placement v: 2) if absent
+  /// Given by the placement list or stages_per_rank; otherwise the schedule may change the number.
+  bool stagesGiven = false;
   Marked<int32_t> microbatches;
   Marked<int32_t> slices{1, {}};                 // of each microbatch
-  std::optional<Marked<int32_t>> microbatchSize; // in samples; given with a batch
+  std::optional<Marked<int32_t>> microbatchSize; // in samples; present if the spec gives a batch
 
   Mark costs;
-  /// Of the stages. backward_input and backward_weight: both or neither; backward in place of the two or beside them.
-  /// No overlapped: F and a backward never run together. No recompute: what the forward takes. No boundary_gradient:
-  /// boundary. No recompute_input: the boundary of the stage before. optimizer_state is part of static.
+  /// The figures of the stages. backward_input and backward_weight: both or neither; backward replaces the two or comes
+  /// in addition. No overlapped: F and a backward never run together. No recompute: as long as the forward. No
+  /// boundary_gradient: as large as boundary. No recompute_input: the boundary of the stage before. optimizer_state is
+  /// part of static.
   StageFigures figures;
   Marked<bool> globalNorm; // the optimizer begins with an all-reduce of 8 bytes
   Link link;
   std::vector<LinkException> links;
-  Marked<GroupSum> collective;      // of burst
-  std::optional<Measured> measured; // absent: the network and the costs are as the spec has them
+  Marked<GroupSum> collective;      // all-reduces of burst
+  std::optional<Measured> measured; // absent: network and costs are those of the spec
 
-  std::optional<Layers> layers;     // in place of the costs and sizes of a stage that they add up to
+  std::optional<Layers> layers;     // replaces the costs and sizes of stages, which are sums over layers
   std::vector<SharedWeight> shared; // in the order in which ranks sum their gradients
 
-  Marked<int64_t> workspace;         // once a rank
-  Marked<int64_t> memoryLimit;       // of the rank that may hold most; 0: none
-  std::vector<int64_t> memoryLimits; // of each rank, where a list gives them; empty: memoryLimit is each rank's
+  Marked<int64_t> workspace;         // per rank
+  Marked<int64_t> memoryLimit;       // limit of the rank that may hold most; 0: none
+  std::vector<int64_t> memoryLimits; // by rank, if a list gives limits; empty: memoryLimit holds for each rank
 
   Schedule schedule;
-  std::optional<Burst> burst;                   // where the schedule is of that name
-  std::optional<Marked<Backward>> backwardMode; // absent: the schedule's own
+  std::optional<Burst> burst;                   // present if the schedule is `burst`
+  std::optional<Marked<Backward>> backwardMode; // absent: the schedule's default
   Recompute recomputed;
   Marked<Weights> weights;
   Marked<Communicator> communicator;
-  Marked<Rings> rings; // of a spec's variants any, unless given
+  Marked<Rings> rings; // for variants of a spec `any`, unless given
   DataParallel dataParallel;
   TensorParallel tensorParallel;
   Jobs jobs;

@@ -1,5 +1,5 @@
-// A spec's tree held against the table of keys: each value is of its key's type and range, or an error says at its
-// place what was expected. What needs more than one key to judge, Resolve.h judges.
+// Checks a spec's tree against the table of keys: each value has its key's type and range, or an error at its place
+// says what was expected. Resolve.h checks everything that involves more than one key.
 #pragma once
 
 #include "compiler/spec/Keys.h"
@@ -11,7 +11,7 @@
 
 namespace pipec::spec {
 
-/// A parsed scalar: fixed + perSample × samples of a microbatch, or what a table has for those.
+/// A parsed scalar: fixed + perSample × samples of a microbatch, or a value from a table by samples.
 struct Number {
   int64_t fixed = 0;
   int64_t perSample = 0;
@@ -24,14 +24,15 @@ struct Value {
   const Key *key; // null for a map of a list
   Mark mark;
   NodePtr node;
-  bool valid = false;          // otherwise an error stands already
-  std::vector<Number> numbers; // of a duration, size, bandwidth, integer, boolean, choice (its index): one, or a list
+  bool valid = false; // false: an error has been reported
+  /// For a duration, size, bandwidth, integer, boolean or choice (its index): one number, or a list.
+  std::vector<Number> numbers;
 };
 
 /// By path, "costs.links[3].from".
 using Values = std::map<std::string, Value, std::less<>>;
 
-/// The values of the spec as it is. Its variants are not laid over it; each is checked by itself.
+/// The values of the spec without its variants, which are checked separately.
 Values checkValues(const NodePtr &root, Errors &errors);
 
 } // namespace pipec::spec

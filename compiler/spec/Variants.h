@@ -1,4 +1,4 @@
-// `variants`: the partial specs to lay over the spec, and what all of them must have in common.
+// `variants`: partial specs that override the spec, and what all variants must have in common.
 #pragma once
 
 #include "compiler/spec/Spec.h"
@@ -14,13 +14,14 @@ namespace pipec::spec {
 struct Overlay {
   NodePtr tree;
   Mark mark;
-  std::string name; // of its own: "v-half", "k=2", "variant 3"
+  std::string name; // unique: "v-half", "k=2", "variant 3"
 };
 
 /// The partial specs in the value of `variants`, which must have passed checkValues.
 std::vector<Overlay> overlaysOf(const Node &variants);
 
-/// Values and stages of all variants together are limited, since each repeats what it does not change.
+/// Limits the values and stages of all variants together, since each variant repeats everything that it does not
+/// change.
 class VariantSizes {
 public:
   explicit VariantSizes(Errors &errors) : errors(errors) {}
@@ -36,8 +37,8 @@ private:
   int64_t values = 0;
 };
 
-/// Holds each variant's values against the first's: they share ranks, placement, layers and the provider's map, and for
-/// microbatches of different sizes every cost and size of a microbatch must say how it depends on samples.
+/// Compares each variant's values with the first variant's: they share ranks, placement, layers and the provider's map.
+/// If microbatches have different sizes, every cost and size of a microbatch must say how it depends on samples.
 class SharedByVariants {
 public:
   explicit SharedByVariants(Errors &errors) : errors(errors) {}

@@ -1,8 +1,8 @@
 // The cells of an order file of torch.distributed.pipelining, in both formats of _PipelineScheduleRuntime._load_csv.
 // Each row is a rank, each cell an action, `<stage><kind><microbatch>`. compute_only has F, B (the whole backward), I
-// (for the input), W (for the weights) and OVERLAP_F_B pairs; an empty cell is idle. compute_comms has transfers and
-// FSDP's actions besides, in three spellings: that of releases 2.8 and 2.9, 2.10 to 2.14 (with REDUCE_GRAD) and 2.15 on
-// (with WAIT cells).
+// (for the input), W (for the weights) and OVERLAP_F_B pairs; an empty cell is idle. compute_comms also has transfers
+// and FSDP's actions, in three spellings: that of releases 2.8 and 2.9, that of 2.10 to 2.14 (with REDUCE_GRAD), and
+// that from 2.15 on (with WAIT cells).
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"
@@ -17,8 +17,8 @@
 
 namespace pipec::schedule {
 
-/// The most cells of an order file, the two of a pair counted apart. 128 ranks x 1024 microbatches of a split backward
-/// on two stages a rank take a quarter of them.
+/// The most cells of an order file; a pair counts as two. 128 ranks x 1024 microbatches of a split backward on two
+/// stages per rank take a quarter of this number.
 inline constexpr int64_t kOrderCells = int64_t(1) << 23;
 
 enum class Action : uint8_t {
@@ -39,12 +39,12 @@ enum class Action : uint8_t {
 };
 inline constexpr int kActions = 14;
 
-/// How an action is spelled, and which instruction does it: FSDP's actions and waits are none's.
+/// The spelling of an action, and the instruction that performs it; FSDP's actions and waits have none.
 struct ActionRow {
   Action action;
   std::string_view spelling;
   std::optional<plan::Kind> kind = std::nullopt;
-  plan::Payload of = plan::Payload::None; // of a transfer
+  plan::Payload of = plan::Payload::None; // payload of a transfer
 };
 /// In the order of Action.
 inline constexpr std::array<ActionRow, kActions> kActionTable = {{
@@ -77,17 +77,17 @@ constexpr bool isPass(Action action) { return rowOf(action).kind && plan::isOrde
 constexpr bool isTransfer(Action action) { return rowOf(action).kind && plan::isTransfer(*rowOf(action).kind); }
 constexpr bool isSend(Action action) { return rowOf(action).kind == plan::Kind::Send; }
 constexpr bool isWaitSend(Action action) { return action == Action::WaitSendF || action == Action::WaitSendB; }
-/// What happens at the other end of a transfer.
+/// The action at the other end of a transfer.
 constexpr Action otherEnd(Action transfer) {
   return actionOf(isSend(transfer) ? plan::Kind::Recv : plan::Kind::Send, rowOf(transfer).of);
 }
 
-/// One action. Its row r is its rank; its line in the file is r + 1, since every line is a row.
+/// One action. It is in the row of its rank r, which is line r + 1 of the file, since every line is a row.
 struct Cell {
   Action action = Action::F;
-  bool opensPair = false; // the first of an OVERLAP_F_B pair; the next cell is the second
+  bool opensPair = false; // first cell of an OVERLAP_F_B pair; the next cell is the second
   int32_t stage = 0;
-  int32_t microbatch = -1; // -1: the action is about a stage as a whole
+  int32_t microbatch = -1; // -1: the action concerns the whole stage
   int32_t column = 1;      // of its first character, from 1
 };
 
@@ -97,32 +97,33 @@ inline int32_t otherStage(const Cell &cell) {
   return cell.stage + (up ? 1 : -1);
 }
 
-/// What a release of PyTorch calls this: "RECV_F".
+/// PyTorch's spelling of an action: "RECV_F".
 std::string_view spelling(Action action);
 /// "1RECV_F0"
 std::string nameOf(const Cell &cell);
 void appendName(std::string &text, const Cell &cell);
 
 enum class OrderFormat : uint8_t { ComputeOnly, ComputeComms };
-/// compute_comms as the releases from this one on read it.
+/// The spelling of compute_comms, named by the first release that reads it.
 enum class TorchRelease : uint8_t { V2_8, V2_10, V2_15 };
 /// "2.10"
 std::string_view nameOf(TorchRelease release);
 
 struct OrderCells {
-  std::vector<std::vector<Cell>> rows; // rows[r] is rank r's
+  std::vector<std::vector<Cell>> rows; // rows[r]: cells of rank r
   OrderFormat format = OrderFormat::ComputeOnly;
   TorchRelease release = TorchRelease::V2_8;
   bool pairs = false; // there are OVERLAP_F_B cells
-  int32_t copies =
-      1; // of each stage. No file says so: stages of a second copy have numbers that go on from the first's
+  /// Copies of each stage. A file does not give this number: the numbers of the second copy's stages follow those of
+  /// the first.
+  int32_t copies = 1;
 };
 
-/// A place in the file, both from 1, and what is wrong there.
+/// A place in the file, line and column counted from 1, and what is wrong there.
 struct OrderError {
   int line = 1, column = 1;
   std::string message;
-  bool readable = false; // every cell could be read, in one spelling: the order itself is wrong
+  bool readable = false; // every cell could be read, in one spelling; the order itself is wrong
 };
 
 /// Reads every cell, and finds the file's format and spelling. Refuses what PyTorch lets through by accident (text

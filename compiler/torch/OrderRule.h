@@ -1,5 +1,5 @@
-// What the rules of an order file share: the cells, what is known of them so far, and how an error is worded. The rules
-// stand by what they are of, in the order in which each may rely on those before it.
+// Base of the rules of an order file: the cells, what is known about them so far, and the wording of errors. The rules
+// are grouped by subject, in an order in which each may rely on those before.
 #pragma once
 
 #include "compiler/torch/OrderRules.h"
@@ -27,7 +27,7 @@ protected:
     return fmt::format("{} ({}:{})", nameOf(cell), index.rankOf[size_t(stage)] + 1, cell.column);
   }
 
-  /// Every cell with its rank and place, until one is wrong.
+  /// Calls `check` with every cell, its rank and its place, until a call returns false.
   template <typename Check> bool each(Check check) {
     for (size_t rank = 0; rank != cells.rows.size(); ++rank)
       for (uint32_t i = 0; i != cells.rows[rank].size(); ++i)
@@ -36,7 +36,7 @@ protected:
     return true;
   }
 
-  /// The cell at place `later` must not stand before the one at place `needs` of the same rank.
+  /// An error if the cell at place `later` comes before the cell at place `needs` of the same rank.
   bool after(int32_t stage, uint32_t later, int32_t of, uint32_t needs, std::string_view what) {
     return later > needs ||
            fail(size_t(index.rankOf[size_t(stage)]), cellAt(stage, later),
@@ -48,11 +48,11 @@ protected:
   OrderError &error;
 };
 
-/// Stages, microbatches and passes. Fills the index.
+/// Checks stages, microbatches and passes. Fills the index.
 bool checkPasses(const OrderCells &cells, OrderIndex &index, OrderError &error);
-/// SEND and RECV, of files that have them.
+/// Checks SEND and RECV, in files that have them.
 bool checkTransfers(const OrderCells &cells, OrderIndex &index, OrderError &error);
-/// What a release's runtime wants besides: waits, reductions, shards.
+/// Checks what a release's runtime needs besides: waits, reductions, shards.
 bool checkRelease(const OrderCells &cells, OrderIndex &index, OrderError &error);
 
 } // namespace pipec::schedule

@@ -14,22 +14,22 @@
 
 namespace pipec::emit {
 
-/// How the variant's transfers share queues; Shared where there are none.
+/// How the variant's transfers share queues; Shared if there are no transfers.
 Communicator communicatorOf(const plan::Variant &variant);
 
-/// The cells of a variant. Code::Input, with the reason, where the format cannot say what the variant does. `run`: the
-/// variant's walk with its visits (when each instruction runs), if there is one already.
+/// The cells of a variant. Code::Input, with the reason, if the format cannot express the variant. `run`: the variant's
+/// simulation with its visits (when each instruction runs), if it exists already.
 Status torchCells(const plan::Variant &variant, schedule::OrderFormat format, schedule::TorchRelease release,
                   schedule::OrderCells &cells, const simulate::Result *run = nullptr);
 
-/// The file: a row a rank, no header, no empty cell.
+/// The file: one row per rank, no header, no empty cell.
 std::string torchCsv(const schedule::OrderCells &cells);
 
-/// What whoever loads the file must also do, and the file cannot say; a line each.
+/// Notes for the user of the file: what must be done besides loading it, which the file cannot express; one line each.
 std::vector<std::string> torchNotes(const plan::Variant &variant, schedule::OrderFormat format,
                                     schedule::TorchRelease release);
 
-/// The releases that --torch takes, as one spelling each; false where the name is of none of them.
+/// Finds the spelling for a release that --torch names; false if it is unknown.
 bool findRelease(std::string_view name, schedule::TorchRelease &release);
 inline constexpr std::string_view kReleases = "2.8 to 2.15";
 

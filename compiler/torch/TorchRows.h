@@ -1,4 +1,4 @@
-// A variant's passes and transfers as plain arrays, and the rows in which an order file may have them.
+// A variant's passes and transfers as plain arrays, and rows of them for an order file.
 #pragma once
 
 #include "compiler/torch/OrderCells.h"
@@ -17,15 +17,15 @@ class TorchRows {
 public:
   explicit TorchRows(const plan::Variant &variant);
 
-  /// In the order of the plan.
+  /// The rows in the order of the plan.
   const Rows &issued() const { return rows; }
-  /// In the order of the predicted run: a pass by when it ends, a transfer by when it starts. `run`: that run with its
-  /// visits (when each instruction runs); null: the variant is walked.
+  /// The rows in the order of the predicted run: a pass by its end, a transfer by its start. `run`: that run with its
+  /// visits (when each instruction runs); null: the variant is simulated here.
   Rows predicted(const simulate::Result *run) const;
 
   /// `rows` with a quicker start: while the pipeline begins to fill, each rank sends what a pass yields before it
-  /// receives what the next one needs, so that the wave of first forwards is not held up. Done for three tenths of the
-  /// way to the first backward, which shortens PyTorch's dry run more than it lengthens the step.
+  /// receives what the next pass needs, so that the wave of first forwards is not delayed. This is done for the first
+  /// three tenths of the way to the first backward, which shortens PyTorch's dry run more than it lengthens the step.
   Rows quickStart(const Rows &rows) const;
 
   CellRows cellsOf(const Rows &rows) const;

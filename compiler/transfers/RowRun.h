@@ -1,5 +1,5 @@
-// How long rows last as PyTorch runs them: a transfer waits for every pass before it in its row, a pass only for what
-// it takes.
+// The time of rows as PyTorch runs them: a transfer waits for every pass before it in its row, a pass only for its
+// inputs.
 #pragma once
 
 #include "compiler/transfers/Traffic.h"
@@ -8,7 +8,7 @@
 
 namespace pipec {
 
-/// From the first start of a pass to the last end of one; nothing where the rows stop. O(cells).
+/// The time from the first start of a pass to the last end of a pass; none if the rows stop. O(cells).
 std::optional<plan::Time> makespanOf(const Traffic &traffic, const Rows &rows);
 
 } // namespace pipec

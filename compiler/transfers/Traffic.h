@@ -1,5 +1,5 @@
-// Passes and the transfers between them as plain arrays, without IR: what the order of transfers is chosen on. And
-// rows, in which ranks do them.
+// Passes and the transfers between them as plain arrays, without IR, for choosing the order of transfers; and rows, the
+// order in which each rank does them.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -18,7 +18,7 @@ struct Traffic {
   struct Pass {
     plan::Time cost = 0;
     int32_t microbatch = 0;
-    uint32_t in = kNone, out = kNone; // the transfers whose data it takes and yields
+    uint32_t in = kNone, out = kNone; // transfer of its input, and transfer of its result
   };
   struct Move {
     uint32_t producer = 0, consumer = 0; // passes
@@ -26,7 +26,7 @@ struct Traffic {
     plan::Time cost = 0, latency = 0;
   };
 
-  std::vector<uint32_t> first = {0}; // first[r] is rank r's first pass; then the end
+  std::vector<uint32_t> first = {0}; // first[r]: first pass of rank r; then the number of passes
   std::vector<Pass> passes;
   std::vector<Move> moves;
   uint32_t queues = 0;
@@ -38,10 +38,10 @@ struct Traffic {
   Node nodeOf(uint32_t move) const { return uint32_t(passes.size()) + move; }
 };
 
-/// One thing in a rank's row: a pass, or one end of a transfer.
+/// One entry of a rank's row: a pass, or one end of a transfer.
 struct Cell {
   enum class Kind : uint8_t { Pass, Send, Recv } kind;
-  uint32_t index; // of a pass or a transfer
+  uint32_t index; // index in passes or moves
   bool operator==(const Cell &) const = default;
 };
 using Rows = std::vector<std::vector<Cell>>;

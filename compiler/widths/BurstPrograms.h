@@ -1,5 +1,5 @@
-// From stages to the programs of all ranks: each stage, consecutive layers of one width, on the first so many ranks;
-// where two stages differ in width, samples change ranks between them; one all-reduce a stage of its gradients.
+// Makes the programs of all ranks from stages. A stage is consecutive layers of one width, on the first `width` ranks.
+// Between stages of different widths, samples change ranks. Each stage has one all-reduce of its gradients.
 #pragma once
 
 #include "compiler/program/ProgramSet.h"
@@ -9,16 +9,16 @@
 
 namespace pipec::widths {
 
-/// Of each stage, behind how many other backwards its all-reduce is issued: 0, right behind its own; the number of
-/// stages below it, behind all.
+/// By stage: after how many other backwards its all-reduce is issued. 0: right after its own backward; the number of
+/// lower stages: after all backwards.
 using Sums = std::vector<size_t>;
 Sums sumsAtEnd(size_t stages);
 
-/// The programs of a step: forwards up, backwards down, each result that changes ranks right behind its pass.
-/// Collectives of a rank share a queue. `places`: of the spec, for messages.
+/// The programs of a step: forwards upwards, backwards downwards, each result that changes ranks right after its pass.
+/// Collectives of a rank share a queue. `place`: the place in the spec, for messages.
 ProgramSet programsOf(const spec::Spec &spec, const burst::Problem &problem, std::vector<Stage> stages,
                       const Sums &sums, mlir::Location place);
 
-/// What a step among others takes by a walk; limits::kTime + 1: too long.
+/// The time per step when steps follow each other, by simulation; limits::kTime + 1: too long.
 plan::Time spanOf(const ProgramSet &set);
 } // namespace pipec::widths

@@ -1,4 +1,4 @@
-// A spec with `schedule: burst`, compiled: widths chosen, programs made, checked and walked.
+// Compiles a spec with `schedule: burst`: chooses widths, makes programs, checks and simulates them.
 #pragma once
 
 #include "compiler/passes/Passes.h"
@@ -8,10 +8,10 @@ namespace pipec::widths {
 
 struct BurstLowering : Lowering {
   std::vector<int32_t> cut; // layers of each stage
-  plan::Time least = 0;     // no step of these widths takes less (leastOf)
+  plan::Time least = 0;     // lower bound of a step with these widths (leastOf)
 };
 
-/// As lowerPipeline(). `place`: where the spec asks for the schedule, for messages.
+/// Like lowerPipeline(). `place`: where the spec asks for the schedule, for messages.
 BurstLowering compileBurst(const spec::Spec &spec, mlir::Location place, bool keepVisits);
 
 } // namespace pipec::widths

@@ -1,4 +1,4 @@
-// From a spec with `schedule: burst` to the planner's problem, and from widths to stages.
+// Converts a spec with `schedule: burst` to the planner's problem, and widths to stages.
 #pragma once
 
 #include "compiler/burst/Costs.h"
@@ -11,10 +11,10 @@ namespace pipec::widths {
 /// All layers of a spec, one by one.
 std::vector<const spec::Layer *> layersOf(const spec::Spec &spec);
 
-/// The planner's problem. Links are as slow as the slowest between the first so many ranks.
+/// The planner's problem. For each width, links are as slow as the slowest between the first `width` ranks.
 burst::Problem problemOf(const spec::Spec &spec);
 
-/// Consecutive layers of one width, at first all of them.
+/// Consecutive layers of one width.
 struct Stage {
   size_t first = 0, end = 0; // layers
   int32_t width = 1;

@@ -9,7 +9,7 @@ namespace pipec::emit::page {
 
 class Columns {
 public:
-  /// LEB128: seven bits a byte, the lowest first, the eighth says that more follow.
+  /// LEB128: seven bits per byte, the lowest first; the eighth bit says that more bytes follow.
   void number(uint64_t value);
   /// The same with the sign in the lowest bit.
   void difference(int64_t value);

@@ -1,18 +1,22 @@
-// Lower bounds, each argument a function under its proof. All rest on the same facts: a rank runs one pass at a time,
-// microbatches of a stage and kind run in order (no loss: exchanging equals changes no time and no count), a rank holds
-// its memory limit at most, less static memory, workspace and one buffer in each ring, in activations and contexts, and
-// a rank's optimizers come last. Sums are of 128 bits, so nothing overflows.
+// Lower bounds. Each argument is a function under its proof. All proofs rest on four facts. A rank runs one pass at a
+// time. Microbatches of a stage and kind run in order; nothing is lost by this, since exchanging equal passes changes
+// no time and no count. A rank holds in activations and contexts at most its memory limit less static memory, workspace
+// and one buffer in each ring. A rank's optimizers come last. Sums have 128 bits, so nothing overflows.
 //
-// Names: of stage s, f, b, w are the costs (fused: b the backward, w = 0), a and o the bytes that B and W free (fused:
-// a both, o = 0). Where a stage is recomputed, r is what its R takes; R comes between F and B, and what F holds is an
-// input of a bytes, which counts as held until B ends, since R puts no less in its place. Without R any order is one of
-// a problem that has none, and takes no longer; so arguments leave R out but where they say more. headF(s) and
-// headB(s): the earliest starts of its first F and B by data alone. tail(s): what must follow the end of its last B, up
-// to the last optimizer; rankTail(s): the same counting only what ends on its own rank. R(s) = headB(s) - headF(s) + b:
-// least time from the start of an F to the end of its B. Of rank r, first(r) and last(r) are its lowest and highest
-// stage: its first letter is always F of first(r), since every other letter needs it, its first backward is B of
-// last(r), and its last is B of first(r). Where pipelines run side by side (copies), this holds of each copy by itself,
-// and of the rank what is least over them.
+// Names for a stage s:
+// - f, b, w: costs (fused: b is the backward, w = 0).
+// - a, o: bytes that B and W free (fused: a is both, o = 0).
+// - r: cost of R, if the stage is recomputed. R comes between F and B. F then holds only an input of a bytes. The input
+//   counts as held until B ends, since R replaces it with at least as many bytes. Leaving R out of an order gives an
+//   order of a problem without R that takes no longer; so the arguments leave R out, except where R proves more.
+// - headF(s), headB(s): earliest starts of the first F and the first B by data alone.
+// - tail(s): what must follow the end of the last B, up to the last optimizer. rankTail(s): the same for the end of its
+//   own rank only.
+// - R(s) = headB(s) - headF(s) + b: least time from the start of an F to the end of its B.
+//
+// For a rank r, first(r) and last(r) are its lowest and highest stage. The rank's first letter is always F of first(r),
+// since every other letter needs that F. Its first backward is B of last(r), and its last backward is B of first(r). If
+// pipelines run side by side (copies), this holds for each copy, and the rank takes the least over its copies.
 #include "compiler/schedule/bounds/BoundsMemory.h"
 #include "compiler/schedule/bounds/BoundsPairs.h"
 
@@ -26,10 +30,10 @@ namespace bounds {
 
 namespace {
 
-/// LB1, critical path. The m forwards of a stage follow each other from headF on; the last then goes down to the last
-/// stage and back, R - f, and the tail follows. Likewise its m backwards from headB on. For the span, the same counted
-/// from the rank's first start, F of first(r), which lies headF(s) - headF(first) before the first F of s at least, to
-/// the rank's own end.
+/// LB1, critical path. The m forwards of a stage follow each other from headF on; the last of them then goes to the
+/// last stage and back (R - f), and the tail follows. The m backwards follow each other from headB on in the same way.
+/// For the span, time counts from the rank's first start to the rank's own end. The first start is F of first(r), at
+/// least headF(s) - headF(first) before the first F of s.
 void criticalPath(const View &view, Best &best) {
   for (size_t s = 0; s < view.stages.size(); ++s) {
     const StageView &stage = view.stages[s];
@@ -40,14 +44,14 @@ void criticalPath(const View &view, Best &best) {
   }
 }
 
-/// Time on a rank, given the most F work before its first B and the most W work after its last. Let t0, t1, t2 be its
-/// first start, the start of its first B, the end of its last. t1 - t0 >= headB(last) - headF(first), by data, and t1 -
-/// t0 is no less than the F work done in it, so beyond that work it holds `idle` at least. After t2 come W and
-/// optimizer only: the optimizer and the pending W at most, while tail(first) passes at least.
+/// Idle time of a rank, given the most F work before its first B. Let t0, t1, t2 be the rank's first start, the start
+/// of its first B and the end of its last B. By data, t1 - t0 >= headB(last) - headF(first). Only F work runs between
+/// t0 and t1, so the rank idles there for at least the difference. After t2 only W and the optimizer run: at most the
+/// optimizer and the pending W, while at least tail(first) passes.
 Wide idleBeforeBackward(const RankView &rank, Wide warmUp) { return positive(rank.reach - warmUp); }
 
-/// Work and idle of a rank. With R there is more work, some of which may be done before the first B too: `again` is the
-/// most F and R work then.
+/// Work plus idle time of a rank. R adds work, and part of the R work may run before the first B: `again` is the most F
+/// and R work before the first B.
 Wide workAndIdle(const RankView &rank, Wide warmUp, Wide again) {
   return rank.work + std::max(idleBeforeBackward(rank, warmUp), rank.again + idleBeforeBackward(rank, again));
 }
@@ -57,8 +61,8 @@ Wide makespanOf(const View &view, const RankView &rank, Wide busy, Wide pending)
   return first.headF + busy + positive(rank.tail - rank.optimizer - pending);
 }
 
-/// LB2, work and idle that data alone forces: even all of a rank's forwards may end before its first B can start, and
-/// even all of its W may stand after its last B and end before the step does.
+/// LB2, work and the idle time that data alone forces. At best, all forwards of a rank end before its first B can
+/// start, and all W run after its last B and end before the step does.
 void work(const View &view, Best &best) {
   for (const RankView &rank : view.ranks) {
     const Wide busy = workAndIdle(rank, rank.forwards, rank.forwards + rank.again);
@@ -66,9 +70,9 @@ void work(const View &view, Best &best) {
   }
 }
 
-/// LB2 and LB10 under a memory limit: only what fits is run before the first B, and only what fits is owed after the
-/// last. On the rank of stage 0 this is the warm-up law: a full way down and back, less what memory lets it run
-/// meanwhile.
+/// LB2 and LB10 under a memory limit: only F that fit into memory run before the first B, and only W with contexts that
+/// fit are pending after the last B. On the rank of stage 0 this is the warm-up law: the full way down and back, less
+/// the work that memory allows meanwhile.
 void warmUp(const View &view, Best &best) {
   for (const RankView &rank : view.ranks) {
     const Wide busy = workAndIdle(rank, rank.warmUp, rank.warmUpAgain);
@@ -77,11 +81,12 @@ void warmUp(const View &view, Best &best) {
 }
 
 /// Last device, for the span. Take ranks i and j with first(i) < first(j), and let G = work + idle be j's time. From
-/// i's first start to j's end pass a microbatch's way from first(i) to first(j), then G. From j's first start to i's
-/// end pass G less what may follow j's last B, the way of that B back to first(i), its W there, and i's optimizer.
-/// These two paths are a cycle of the matrix of longest paths, so half their sum bounds the largest cycle mean. And
-/// from i's first start to i's own end pass the way down to j, G less what may follow j's last B, and the way back: a
-/// cycle by itself. The loop goes through j by first stage, and keeps the best i before it for each kind of cycle.
+/// i's first start to j's end, a microbatch goes from first(i) to first(j), and then G passes. From j's first start to
+/// i's end pass G less what may follow j's last B, the way of that B back to first(i), its W there, and i's optimizer.
+/// These two paths form a cycle of the matrix of longest paths, so half their sum is a lower bound of the largest cycle
+/// mean. A second cycle goes from i's first start to i's own end: the way down to j, G less what may follow j's last B,
+/// and the way back. The loop visits the ranks j by first stage, and keeps the best i so far for each of the two
+/// cycles.
 void lastDevice(const View &view, Best &best) {
   Wide upstream = -kNever, around = -kNever;
   for (const RankView *each : byFirstStage(view)) {
@@ -100,8 +105,9 @@ Time saturated(Wide value) {
   return value > std::numeric_limits<Time>::max() ? std::numeric_limits<Time>::max() : static_cast<Time>(value);
 }
 
-/// All-reduces before the optimizers, of all ranks or of two, count as part of each rank's optimizer. That ranks wait
-/// for each other there only adds time, so what bounds the longer optimizers bounds the real problem.
+/// All-reduces before the optimizers, over all ranks or over two, count as part of each rank's optimizer. In reality
+/// ranks also wait for each other there, which only adds time. So a bound with the longer optimizers holds for the real
+/// problem.
 void addReductions(Problem &problem) {
   const std::vector<std::vector<int32_t>> stages = problem.stagesByRank();
   for (int32_t r = 0; r != problem.ranks; ++r)
@@ -109,17 +115,17 @@ void addReductions(Problem &problem) {
         copySumTime(problem, r) + problem.globalNorm.value_or(0);
 }
 
-/// An overlapped pair may take less than its F and its backward one after the other. Let x <= 1 be the least ratio of
-/// the two over all pairs, and make every F, B and W x times as long, rounded down. Then in any order a pair can be
-/// replaced by its F and, behind it, its backward: these start no earlier and end no later than the pair did, so no
-/// data come later and no more memory is held. So a bound of all orders without pairs, for the shorter passes, bounds
-/// all orders. False: no pair is shorter.
+/// Shortens all passes so that pairs need no special treatment. An overlapped pair may take less than its F and its
+/// backward one after the other. Let x <= 1 be the least ratio of the two over all pairs, and make every F, B and W x
+/// times as long, rounded down. Then any order may run a pair's F and after it its backward instead of the pair: they
+/// start no earlier and end no later than the pair, so no data comes later and no more memory is held. So a bound for
+/// orders without pairs and with the shorter passes holds for all orders. Returns false if no pair is shorter.
 bool shorten(Problem &problem) {
   Wide part = 1, whole = 1;
   if (std::none_of(problem.stages.begin(), problem.stages.end(),
                    [](const Stage &stage) { return stage.overlapped.has_value(); }))
     return false;
-  for (Stage &stage : problem.stages) { // no part of a pair
+  for (Stage &stage : problem.stages) { // R is not part of a pair
     for (Time *time : {&stage.backwardInput, &stage.backward})
       *time -= std::min(*time, stage.recompute);
     stage.recompute = 0;
@@ -145,7 +151,7 @@ Best boundsOf(const Problem &problem) {
   Best best;
   criticalPath(view, best);
   work(view, best);
-  if (problem.copies == 1) // with more, a rank's first start is at no one stage
+  if (problem.copies == 1) // with copies, a rank's first start is not at one known stage
     lastDevice(view, best);
   warmUp(view, best);
   if (problem.memoryLimit > 0) {
@@ -158,11 +164,12 @@ Best boundsOf(const Problem &problem) {
     }
   }
   if (problem.memoryLimit > 0 && !(problem.backwardGroup == 1 && words(view, best)))
-    prices(view, best); // from what the others prove
+    prices(view, best); // starts from the best bound of the other arguments
   return best;
 }
 
-/// Passes that start as early as they can start after whole multiples of this, where none is cut.
+/// The greatest common divisor of all times, in picoseconds. Passes that start as early as possible start at multiples
+/// of this time, if no pass is cut.
 Time unitOf(const Problem &problem) {
   Time unit = problem.globalNorm.value_or(0);
   for (int32_t stage = 0; stage < int32_t(problem.stages.size()); ++stage) {
@@ -189,7 +196,7 @@ Bounded lowerBounds(const Problem &given) {
   Problem shorter = problem;
   const bool overlaps = shorten(shorter);
   Best best = boundsOf(shorter);
-  if (overlaps) { // what looks at data, or at one kind of pass on a rank, sees each pass at its whole time
+  if (overlaps) { // arguments about data, or about one kind of pass on a rank, use each pass's whole time
     View whole = makeView(problem);
     whole.overlaps = true;
     criticalPath(whole, best);
@@ -200,8 +207,8 @@ Bounded lowerBounds(const Problem &given) {
     apartAtTheEnds(problem, whole, best);
     pairsAndArea(problem, whole, best);
   }
-  // Steps that follow each other freely take no longer than a step alone, so a bound of the span is one of the
-  // makespan.
+  // Steps that follow each other freely take, per step, no longer than a step alone. So a bound of the span is also a
+  // bound of the makespan.
   best.offer(best.span, 0, best.spanArgument);
   if (const Time unit = problem.cuts ? 0 : unitOf(problem); unit > 0)
     best.makespan = ceilDivide(best.makespan, unit) * unit;

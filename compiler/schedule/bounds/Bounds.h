@@ -1,6 +1,7 @@
-// Lower bounds that no order of the same work can beat, for the problem's placement, backward mode and memory limit,
-// with links that never queue. Each argument is a function with its proof beside it. They hold for any placement,
-// costs, latencies and limit. Where no order fits into the memory limit, the numbers mean nothing.
+// Lower bounds on makespan and span. No order of the same work can beat these bounds, given the problem's placement,
+// backward mode and memory limit, and links that never queue. Each argument is a function with its proof beside it. The
+// bounds hold for any placement, costs, latencies and limit. If no order fits into the memory limit, the bounds mean
+// nothing.
 #pragma once
 
 #include "compiler/schedule/model/LeastProblem.h"
@@ -31,11 +32,11 @@ struct Bounded {
   Argument spanArgument = Argument::None;
 };
 
-/// Of orders with the times of this problem: for a search among them. What is said of plans comes of leastTimes().
-/// Needs check(problem) to have passed. O(stages · log).
+/// Bounds for orders with exactly the times of this problem, for use by a search among these orders. Bounds of plans
+/// come from leastTimes(). Needs check(problem) to have passed. O(stages · log).
 Bounded lowerBounds(const Problem &problem);
 
-/// What no plan takes less than, and why.
+/// Proven lower bounds of a plan's makespan and span, each with its argument.
 struct LeastTimes {
   plan::LeastTime makespan, span;
   Argument makespanArgument = Argument::None;
@@ -44,12 +45,13 @@ struct LeastTimes {
   plan::LeastTime by(Objective objective) const { return objective == Objective::Span ? span : makespan; }
 };
 
-/// The bounds of a problem that no plan is below, so no plan takes less. Needs check(problem.problem()) to have passed.
+/// The bounds of a problem that has no more time or memory anywhere than any plan, so they hold for every plan. Needs
+/// check(problem.problem()) to have passed.
 LeastTimes leastTimes(const LeastProblem &problem);
-/// The least of all cases; nothing is proven of none.
+/// The smallest bound of all cases. Without any case nothing is proven.
 LeastTimes leastOf(const LeastTimes &one, const LeastTimes &other);
 LeastTimes leastTimes(const LeastCases &cases);
-/// The best of all ways.
+/// The largest bound of all ways.
 LeastTimes bestOf(const LeastTimes &one, const LeastTimes &other);
 LeastTimes leastTimes(const LeastWays &ways);
 

@@ -1,29 +1,32 @@
-// LB6 with crossings: the memory chain of a stage, where microbatches that come down the stages and those that come
-// back have to pass each other, as trains on a line of one track: a rank is a block of track, and two can pass only
-// between two blocks.
+// LB6 with crossings: the memory chain of a stage, with one more constraint. Microbatches going down the stages and
+// microbatches coming back must pass each other like trains on a single track: a rank is a block of track, and two
+// trains can pass only between two blocks.
 //
-// Take a stage s and count times from its first F. The lateness of F(i) at a stage, x, is how much later it runs there
-// than `headF` says; that of B(j), y, is the same for `headB`. Neither shrinks on the way. For i > j let n be the first
-// stage from s on at which B(j) runs before F(i). F(i) starts later the further down, B(j) earlier, so B(j) runs first
-// at all stages from n on and at none before n. Hence x >= y + R(n) at n, and y >= x - U(n) at n - 1, where U(n) =
-// R(n-1) - f(n-1) - b(n-1) is R(n) and the transfers between n - 1 and n, both ways. With n = s there is no U, and with
-// n behind the last stage no R. If x - y lies from R(n) to U(n), the two pass freely. If x - y lies between U(n) and
-// R(n-1), one of the two must wait. Which one is the only choice: to wait for more than the nearest is no use.
+// Take a stage s and count times from its first F. The lateness x of F(i) at a stage is how much later F(i) runs there
+// than `headF` says; the lateness y of B(j) is the same for `headB`. Neither lateness shrinks along the way. For i > j,
+// let n be the first stage from s on at which B(j) runs before F(i). Further down, F(i) starts later and B(j) earlier,
+// so B(j) runs first at all stages from n on and at no stage before n. Hence x >= y + R(n) at n, and y >= x - U(n) at n
+// - 1, where U(n) = R(n-1) - f(n-1) - b(n-1), which is R(n) plus the transfers between n - 1 and n in both directions.
+// For n = s there is no U, and for n after the last stage no R. If x - y lies between R(n) and U(n), the two pass
+// freely. If x - y lies between U(n) and R(n-1), one of the two must wait. Which one waits is the only choice: waiting
+// for more than the nearest crossing is useless.
 //
-// F(i) meets the backwards of earlier microbatches in their order, B(j) the forwards of later ones in theirs, since
-// both run in order at each stage. So one number is kept for each microbatch: a bound of its x after the meetings so
-// far, and once it has turned, of its y. The number bounds x at n, and y at n - 1. If two meetings are at one n, x may
-// have been raised at n only, by B(j'), while it is asked for at n - 1. There x - U(n) <= y' <= the lateness of B(j')
-// at n - 1 <= that of B(j), so nothing is claimed that is not so; likewise for y at n.
+// F(i) meets the backwards of earlier microbatches in their order, and B(j) meets the forwards of later microbatches in
+// their order, since both run in order at each stage. So one number per microbatch is enough: a bound of its x after
+// the meetings so far and, once the microbatch has turned, of its y. The number bounds x at n and y at n - 1. Two
+// meetings may have the same n. Then x may have been raised at n only, by B(j'), but is needed at n - 1. There x - U(n)
+// <= y' <= the lateness of B(j') at n - 1 <= the lateness of B(j), so the bound stays correct. The same holds for y at
+// n.
 //
 // F(i) starts no earlier than F(i-1) ends. For memory, take any n and let j = i - K - n. When B(j) starts, at most j
-// microbatches have freed their memory, so at most j + K have begun, and of the i forwards before F(i) at least n run
-// later. The backwards also run later that free the rest of what i + 1 microbatches hold beyond the capacity; they are
-// at most K + n, those of j to i - 1. So F(i) starts at least n f and the time of these backwards after B(j) starts.
+// microbatches have freed their memory, so at most j + K have begun; of the i forwards before F(i), at least n run
+// later. More backwards must run after B(j) starts: those that free what i + 1 microbatches hold beyond the capacity.
+// They are at most K + n, namely those of microbatches j to i - 1. So F(i) starts, after B(j) starts, no earlier than n
+// f plus the time of these backwards.
 //
-// All of these are maxima and sums. So under the same choices a state none of whose numbers is later than another's
-// ends no later than that other one. And two states may be merged into one that has the earlier of each number; its end
-// is a lower bound for both.
+// All these bounds are maxima and sums. So, under the same choices, a state with no number later than another state's
+// ends no later than the other state. Two states may be merged into a state that has the earlier of each number; the
+// end of the merged state is a lower bound for both.
 #include "compiler/schedule/bounds/BoundsMemory.h"
 #include "runtime/plan/Limits.h"
 
@@ -37,8 +40,8 @@ namespace pipec::schedule::bounds {
 
 namespace {
 
-constexpr size_t kBefore = 2;             // n below it; more of them keep states apart that merge well
-constexpr Time kLate = 4 * limits::kTime; // all later times are taken for this one
+constexpr size_t kBefore = 2;             // only n below this are used; with more, states differ that would merge well
+constexpr Time kLate = 4 * limits::kTime; // later times are cut to this time
 
 class Line {
 public:
@@ -54,8 +57,8 @@ public:
     until.push_back(kLate);
   }
 
-  /// The earliest end of the last B of s, from the start of its first F on. `earliest` says when F(i) starts, and
-  /// `rest` for each n how much later than the end of B(i-K-n) F(i) starts.
+  /// The earliest end of the last B of s, counted from the start of its first F. `earliest(i)` is the earliest start of
+  /// F(i). `rest[n]` is how much later than the end of B(i-K-n) F(i) starts at least.
   template <typename Earliest> Time end(const std::array<Wide, kBefore> &rest, const Earliest &earliest) {
     all.assign(size, 0);
     for (size_t i = 0; i < count; ++i) {
@@ -86,8 +89,8 @@ public:
   }
 
 private:
-  // The numbers of a state: the lateness of the latest F; its start; the ends of the last B of microbatches that are
-  // back, the latest first; and the lateness of each of the latest k microbatches.
+  // The numbers of a state: the lateness of the latest F; the start of that F; the ends of the B of the latest
+  // microbatches that are back, latest first; and the lateness of each of the latest k microbatches.
   enum : size_t { kOwn, kStart, kBack, kLast = kBack + kBefore };
 
   const StageView &stage;
@@ -120,7 +123,7 @@ private:
       thin();
   }
 
-  /// Whether no number of this state is later than the other's.
+  /// Whether no number of `state` is later than the same number of `other`.
   bool isAhead(const Time *state, const Time *other) const {
     return std::equal(state, state + size, other, [](Time x, Time y) { return x <= y; });
   }
@@ -131,7 +134,8 @@ private:
     return sum;
   }
 
-  /// Leaves out states that another is ahead of, and, while there are too many, merges neighbours that differ least.
+  /// Drops each state that another state is ahead of. While there are still too many states, merges the neighbours that
+  /// differ least.
   void thin() {
     order.clear();
     for (size_t at = 0; at < all.size(); at += size)
@@ -144,7 +148,7 @@ private:
                        [&](const Time *other) { return isAhead(other, state); }))
         order[kept++] = state;
     order.resize(kept);
-    std::vector<std::pair<double, size_t>> nearest; // to the one before it
+    std::vector<std::pair<double, size_t>> nearest; // distance to the state before, and index
     for (size_t i = 1; kept > width && i < kept; ++i)
       nearest.push_back({distance(order[i - 1], order[i]), i});
     std::sort(nearest.begin(), nearest.end());
@@ -165,9 +169,9 @@ private:
 
 } // namespace
 
-/// Looks at the stage whose chain of K takes the longest, where that may be longer than what is proven. Not at ranks
-/// with several stages: there the other stages' memory costs more time than crossings do. The longer the chains, the
-/// fewer states there is time for.
+/// Examines the stage with the longest memory chain of K, unless that chain is clearly shorter than the bound so far.
+/// Ranks with several stages are left out: there the memory of the other stages costs more time than crossings do. The
+/// width limits the number of states, and longer chains get a smaller width.
 void crossings(const View &view, Best &best) {
   constexpr Wide kMostWidth = 256, kWork = Wide(1) << 23;
   const Wide m = view.microbatches;

@@ -1,4 +1,4 @@
-// The arguments from memory alone: the chain through what must be freed, and the area under what is held.
+// The arguments from memory alone: the chain of microbatches that wait for memory, and the area, bytes held times time.
 #include "compiler/schedule/bounds/BoundsMemory.h"
 
 #include "runtime/plan/Limits.h"
@@ -7,15 +7,16 @@
 
 namespace pipec::schedule::bounds {
 
-/// LB6, memory chain, of one stage s that can hold K < m microbatches (what else its rank holds only makes it worse).
-/// When F(j+K) starts, K + 1 microbatches from j on have begun, so they have freed (K+1)(a+o) - capacity bytes. B(j) is
-/// among what frees these; it ends at least R after the start of F(j). After B(j) comes the rest of what frees that
-/// much. Hence F(j+K) starts R + d after F(j), d the least time of such a rest. And F(i), i >= K, starts after i
-/// forwards, after what freed enough bytes for i + 1, and after the idle time before the first B of s, when at most K
-/// forwards of s can run. So for any i, start(i) + floor((m-1-i)/K)(R+d) + ((m-1-i) mod K) f bounds the start of the
-/// last F, which R and the tail follow. Start and chain grow linearly in i but for remainders, so the ends of the range
-/// are tried: i = 0, and m-1-qK for the least and the largest q. Where forwards and backwards may overlap, F(i) starts
-/// after i forwards, and after the first B can start and what freed enough bytes.
+/// LB6, memory chain, for one stage s that can hold K < m microbatches (other memory of its rank makes the bound only
+/// larger). When F(j+K) starts, K + 1 microbatches from j on have begun, so they have freed at least (K+1)(a+o) -
+/// capacity bytes. B(j) is among the passes that free these bytes, and ends at least R after the start of F(j). The
+/// rest of these passes follows B(j) and takes at least a time d. Hence F(j+K) starts at least R + d after F(j). For i
+/// >= K, F(i) starts after i forwards, after the passes that freed enough bytes for i + 1 microbatches, and after the
+/// idle time before the first B of s, when at most K forwards of s can run. So for any i, start(i) +
+/// floor((m-1-i)/K)(R+d) + ((m-1-i) mod K) f bounds the start of the last F, and R and the tail follow. Start and chain
+/// grow linearly in i except for remainders, so only the ends of the range are tried: i = 0, and m-1-qK for the
+/// smallest and the largest q. Where forwards and backwards may overlap, F(i) starts after i forwards, and also after
+/// the first B can start plus the time of the passes that freed enough bytes.
 void memoryChain(const View &view, Best &best) {
   const Wide m = view.microbatches;
   for (size_t s = 0; s < view.stages.size(); ++s) {
@@ -46,11 +47,11 @@ void memoryChain(const View &view, Best &best) {
 
 namespace {
 
-/// What a ramp costs. Live bytes that climb from `least` to `most` at no more than size / time bytes a unit of time
-/// leave an area of (most - least)^2 time / (2 size) unused; divided by `most` it is a time.
+/// The time lost to a ramp. If live bytes climb from `least` to `most` at no more than size / time bytes per
+/// picosecond, an area of (most - least)^2 time / (2 size) stays unused. Divided by `most`, this area is a time.
 struct Ramp {
-  Wide least = 0;          // bytes that are there at once
-  Wide size = 0, time = 0; // the steepest; no size: none is
+  Wide least = 0;          // bytes that may be live at once
+  Wide size = 0, time = 0; // steepest climb: size bytes per time; size 0: no climb
 
   void offer(Wide newSize, Wide newTime) {
     least = std::max(least, newSize);
@@ -67,14 +68,17 @@ struct Ramp {
 
 } // namespace
 
-/// LB7, area: each microbatch of a stage holds a for R and o for R + w at least, so the integral of a rank's live bytes
-/// over its time D before the optimizer is A = m Σ (a R + o (R + w)) at least; and it never exceeds capacity × D.
-/// Sharper: at x after the rank's first start, only forwards begun by then are live, and all but the latest of them
-/// were done within x. So no more is live than the largest a + o, plus x times the largest (a + o) / f. Likewise at y
-/// before the end no more is live than what B and W free from then on, of which all but the earliest begin within y:
-/// the largest of a and o, plus y times the largest a / b or o / w. Between these two ramps the capacity bounds what is
-/// live. If the area without ramps takes as long as both ramps, then so does D (what fits into less time is less than
-/// A), so they do not overlap, and what both leave unused adds up.
+/// LB7, area. Each microbatch of a stage holds a bytes for at least R, and o bytes for at least R + w. So the integral
+/// of a rank's live bytes over its time D before the optimizer is at least A = m Σ (a R + o (R + w)), and at most
+/// capacity × D.
+///
+/// The ramps at both ends sharpen this bound. At time x after the rank's first start, only forwards begun by then are
+/// live, and all but the latest of them ran within x. So the live bytes are at most the largest a + o, plus x times the
+/// largest (a + o) / f. At time y before the end, the live bytes are at most what B and W still free, and all but the
+/// earliest of these passes begin within y. So the live bytes are at most the largest of a and o, plus y times the
+/// largest a / b or o / w. Between the two ramps the capacity bounds the live bytes. If the area without ramps takes at
+/// least as long as both ramps, then so does D (less time would hold less than A), so the ramps do not overlap, and the
+/// unused areas add up.
 void area(const View &view, Best &best) {
   for (const RankView &rank : view.ranks) {
     Wide all = 0;
@@ -83,8 +87,8 @@ void area(const View &view, Best &best) {
     const Wide most = std::min(rank.capacity, all);
     if (rank.capacity == kNever || most == 0)
       continue;
-    // A round trip is cut to what a step may take, and whole and remaining parts are multiplied apart, to stay in 128
-    // bits.
+    // To stay in 128 bits, a round trip is capped at the longest step allowed, and quotients and remainders are
+    // multiplied separately.
     Wide time = 0;
     Ramp up, down;
     for (int32_t s : rank.stages) {

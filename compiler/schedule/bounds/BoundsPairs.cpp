@@ -1,6 +1,6 @@
-// An overlapped pair saves its rank some time, f + b + w less what the pair takes (s; the most over all pairs of a
-// rank: sigma). Between a pair's start and its end lies the whole time of each of the two, so no way through data gets
-// shorter, and forwards among themselves, and backwards and W among themselves, run one at a time as ever.
+// An overlapped pair saves its rank some time s: f + b + w less the time of the pair. Sigma is the largest s over all
+// pairs of a rank. A pair lasts at least as long as each of its two passes, so no data path gets shorter. Forwards
+// still run one at a time, and so do backwards and W.
 #include "compiler/schedule/bounds/BoundsPairs.h"
 
 #include "runtime/plan/Limits.h"
@@ -11,11 +11,11 @@ namespace pipec::schedule::bounds {
 
 namespace {
 
-/// The most that a pair of a rank saves: as a time, and as a share of its forward's and of its backward's time. No
-/// share is above 1, since a pair takes no less than either of its two passes.
+/// The most that a pair of a rank saves: as a time, and as a fraction of its forward's and of its backward's time. No
+/// fraction is above 1, since a pair takes no less time than either of its two passes.
 struct Saving {
   Wide most = 0;
-  Item ofForward = {1, 0}, ofBackward = {1, 0}; // value / size
+  Item ofForward = {1, 0}, ofBackward = {1, 0}; // fractions, as value / size
 };
 
 Saving savingOf(const Problem &problem, const View &view, const RankView &rank) {
@@ -30,7 +30,7 @@ Saving savingOf(const Problem &problem, const View &view, const RankView &rank) 
         continue;
       const Wide forward = view.stages[size_t(f)].f, backward = view.stages[size_t(b)].b + view.stages[size_t(b)].w;
       const Wide saved = forward + backward - *problem.stages[size_t(f)].overlapped;
-      if (saved <= 0 || saved > std::min(forward, backward)) // the latter is no pair
+      if (saved <= 0 || saved > std::min(forward, backward)) // a pair cannot save more than its shorter pass
         continue;
       saving.most = std::max(saving.most, saved);
       offer(saving.ofForward, saved, forward);
@@ -40,19 +40,20 @@ Saving savingOf(const Problem &problem, const View &view, const RankView &rank) 
 }
 
 Wide part(const Item &ratio, Wide of) {
-  // Below 2^80 times 2^60 would pass 128 bits; whole and remaining parts are multiplied apart.
+  // A product could exceed 128 bits (2^80 times 2^60), so quotient and remainder are multiplied separately.
   return of / ratio.size * ratio.value + of % ratio.size * ratio.value / ratio.size;
 }
 
 } // namespace
 
 /// Take a rank. Let u be the F work before its first backward starts, which is at least `reach` after the rank's start,
-/// and U the most that memory lets u be. No F of u is in a pair, so pairs save at most rho times the rest of the F
-/// work, where rho is the largest share of an F's time that a pair saves. So the rank's time is no less than work +
-/// (reach - u)+ - rho (forwards - u). As rho is at most 1, that is least at u = min(reach, U). The same holds for v,
-/// the B and W work after the end of the rank's last F. That F is of its highest stage in some copy, and by data at
-/// least Z passes from its end to the end of that microbatch's backward at the rank's lowest stage. What follows the
-/// rank's last backward comes on top of either, as in LB2: only W, at most `pending` of it, while `tail` passes.
+/// and let U be the most F work that memory allows there. No F in u is part of a pair. So pairs save at most rho times
+/// the rest of the F work, where rho is the largest fraction of an F's time that a pair saves. The rank's time is at
+/// least work + (reach - u)+ - rho (forwards - u). As rho is at most 1, this is least at u = min(reach, U). The same
+/// argument holds for v, the B and W work after the end of the rank's last F. That F belongs to the rank's highest
+/// stage in some copy. By data, at least Z passes from the end of that F to the end of the same microbatch's backward
+/// on the rank's lowest stage. What follows the rank's last backward is added to both, as in LB2: only W, at most
+/// `pending`, while `tail` passes.
 void apartAtTheEnds(const Problem &problem, const View &view, Best &best) {
   for (const RankView &rank : view.ranks) {
     const Saving saving = savingOf(problem, view, rank);
@@ -64,7 +65,7 @@ void apartAtTheEnds(const Problem &problem, const View &view, Best &best) {
     best.offer(first.headF + down + after, down, idle > 0 ? Argument::WarmUp : Argument::Work);
 
     Wide back = kNever;
-    for (size_t i = 0; i < rank.stages.size();) { // of each copy
+    for (size_t i = 0; i < rank.stages.size();) { // one round per copy
       const StageView &lowest = view.stages[size_t(rank.stages[i])];
       for (++i; i < rank.stages.size() && !view.stages[size_t(rank.stages[i])].isFirst;)
         ++i;
@@ -80,14 +81,15 @@ void apartAtTheEnds(const Problem &problem, const View &view, Best &best) {
   }
 }
 
-/// For one copy. Let T be the span, of an order and a timing in which no rank takes longer. A rank with n pairs takes
-/// at least work - n sigma, so n >= (work - T) / sigma. Consider a pair of a forward of stage t and a backward of stage
-/// u that takes X. It hands on the forward's output X after its start instead of f, and the backward's X instead of b.
-/// Its two microbatches are held that much longer on the rank's stages up to t, or up to u; u's own context X - b - w
-/// longer. Let H(t) be the bytes that a microbatch holds on the rank for stages up to t. Then n pairs add to the rank's
-/// area at least n times the least, over t and u, of H(t) (X - f) + H(u) (X - b) - o w of u, if u is on the rank.
-/// Capacity x (T - optimizer) is no less than the whole area. The least T for which this can be true is found by
-/// halving, since with larger T both sides move towards each other.
+/// Only for one copy. Let T be the span of an order, in a timing in which no rank takes longer than T. A rank with n
+/// pairs takes at least work - n sigma, so n >= (work - T) / sigma. Consider a pair of a forward of stage t and a
+/// backward of stage u that takes X. The pair hands on the forward's output X after its start, not f, and the
+/// backward's output X after its start, not b. The memory of its two microbatches is held that much longer: on the
+/// rank's stages up to t, and on those up to u; u's own context is held X - b - w longer. Let H(t) be the bytes that a
+/// microbatch holds on the rank for stages up to t. Then n pairs add at least n times an area to the rank. The area is
+/// the least over t and u of H(t) (X - f) + H(u) (X - b), less o w of u if u is on the rank. The whole area is at most
+/// capacity × (T - optimizer). Bisection finds the least T that satisfies this: as T grows, the capacity side grows and
+/// the area shrinks.
 void pairsAndArea(const Problem &problem, const View &view, Best &best) {
   constexpr Wide kMostHeld = Wide(1) << 61;
   const RankView *rank = narrowest(view).rank;
@@ -100,7 +102,7 @@ void pairsAndArea(const Problem &problem, const View &view, Best &best) {
   const Wide most = std::min(rank->capacity, all);
   if (most == 0)
     return;
-  // Whole and remaining parts are multiplied apart, to stay in 128 bits.
+  // Quotients and remainders are multiplied separately, to stay in 128 bits.
   const auto times = [&](Wide area, Wide count) { return area / most * count + area % most * count / most; };
   Wide sum = 0;
   for (size_t s = 0; s < view.stages.size(); ++s) {
@@ -113,7 +115,7 @@ void pairsAndArea(const Problem &problem, const View &view, Best &best) {
     held[s] = sum;
   }
   struct Rank {
-    Wide work, sigma, area; // of a pair: saved, added
+    Wide work, sigma, area; // work of the rank, time that a pair saves, area that a pair adds
   };
   std::vector<Rank> ranks;
   for (const RankView &each : view.ranks) {

@@ -1,20 +1,20 @@
-// Prices of a rank's memory and running: what a rank of several stages can do at most in a given time, all its
-// microbatches together.
+// Prices of a rank's memory and run time: what all microbatches together can do at most, in a given time, on a rank
+// with several stages.
 //
-// Let T be a rank's time from its first start to its own end. Give each moment t of it a price y(t) >= 0 for all of its
-// memory and a price z(t) >= 0 for its running. A microbatch pays y for the share of the memory that it holds: of each
-// stage a from the start of F to the end of B, o from there to the end of W; and z while one of its passes runs. No
-// moment sells more than all of its memory and all of its running, so all microbatches together pay no more than the
-// integral of y + z. If each of them pays P at least, wherever in T its passes lie, and m P is more than that integral,
-// then T is too short. This proves the bound, whatever the prices are.
+// Let T be the time of a rank from its first start to its own end. Each moment t of T gets a price y(t) >= 0 for all of
+// the rank's memory and a price z(t) >= 0 for running. A microbatch pays y in proportion to the memory it holds: for
+// each stage, a from the start of F to the end of B, and o from there to the end of W. It pays z while one of its
+// passes runs. Since no moment can sell more than all memory and all run time, all microbatches together pay at most
+// the integral of y + z. If each microbatch pays at least P, wherever its passes lie in T, and m P exceeds the
+// integral, then T is too short. This proves the bound for any prices.
 //
-// What a microbatch pays at least: data need least times between its passes. So the slack of a pass, its time less the
-// earliest possible, is no less than that of the pass before it. Prices are constant in each of some cells of T, so
-// what a pass pays is piecewise linear in its slack, and some cheapest choice of slacks lies where one of these
-// functions bends or where T ends. All such choices are tried, in integers, from the last pass to the first: a pass's
-// cost plus the least cost of what follows it.
+// The least payment of a microbatch: data forces least times between its passes. So the slack of a pass (its time less
+// its earliest possible time) is at least the slack of the pass before. Prices are constant within each of the cells
+// into which T is divided. So the payment of a pass is piecewise linear in its slack, and some cheapest choice of
+// slacks lies where one of these functions bends or where T ends. All such choices are tried, in integers, from the
+// last pass to the first: the cost of a pass plus the least cost of the passes that follow.
 //
-// Good prices are the dual prices of the linear program that packs as many microbatches, or parts of them, into T as
+// Good prices are the dual prices of the linear program that packs as many microbatches, whole or in parts, into T as
 // fit. Its columns are the cheapest choices of slacks at the prices so far, found by the same calculation.
 #include "compiler/schedule/bounds/BoundsMemory.h"
 #include "compiler/schedule/bounds/Packing.h"
@@ -28,18 +28,19 @@ namespace pipec::schedule::bounds {
 
 namespace {
 
-constexpr Wide kWhole = Wide(1) << 30; // a rank's memory, and its running
-constexpr Wide kPrice = Wide(1) << 20; // the highest
+constexpr Wide kWhole = Wide(1) << 30; // all memory of a rank; also all of its run time
+constexpr Wide kPrice = Wide(1) << 20; // the highest price
 constexpr int kCells = 64;
 
-/// A pass of a microbatch on the rank. Its time is its start (F) or its end (B, W), from the rank's first start on.
+/// A pass of a microbatch on the rank. The time of a pass is its start (F) or its end (B, W), counted from the rank's
+/// first start.
 struct Pass {
-  Wide earliest = 0; // its time, where nothing waits
-  Wide tail = 0;     // least from its time to the rank's end
+  Wide earliest = 0; // its time if nothing waits
+  Wide tail = 0;     // least time from its time to the rank's end
   Wide length = 0;
-  Wide bytes = 0; // of kWhole, held from its time on (F), or free from then on
+  Wide bytes = 0; // in units of 1 / kWhole of memory: taken at its time (F) or freed then (B, W)
   bool isForward = false;
-  size_t after = 0; // the pass before it; of the first, itself
+  size_t after = 0; // the pass that it follows; the first pass follows itself
 };
 
 class Prices {
@@ -66,8 +67,8 @@ public:
     }
   }
 
-  /// Looks for prices that prove that m microbatches take more than T. Returns about how many fit into T at most, and
-  /// whether the proof holds.
+  /// Looks for prices that prove that m microbatches take more than T. Returns an upper estimate of how many fit into
+  /// T, and whether the proof holds.
   std::pair<double, bool> fitting(Wide newTime, Wide m) {
     time = newTime;
     makePoints();
@@ -86,14 +87,14 @@ public:
         const double each = most / std::accumulate(prices.begin(), prices.end(), 0.0);
         best = prices;
         for (double &price : best)
-          price *= each; // a microbatch then pays 1 about
+          price *= each; // at these prices a microbatch pays about 1
       }
       const double taken = packing.taken();
       if (taken > 1.02 * double(m) || taken > 0.998 * most)
         break;
       addThings(packing);
       packing.solve(400);
-      // Between those and the best so far: the program's own leap about.
+      // Uses the mean of the new prices and the best prices so far: the new prices of the program alone jump about.
       for (size_t i = 0; i < prices.size(); ++i)
         prices[i] = (best[i] + std::max(0.0, packing.prices()[i])) / 2;
     }
@@ -107,7 +108,7 @@ private:
     size_t cell = 0;
     Wide into = 0;
   };
-  /// A price for each cell, and that of everything before its start.
+  /// The price per picosecond in each cell, and the sum of prices before the start of each cell.
   struct Priced {
     std::vector<Wide> each, sum;
     Wide until(const Place &place) const { return sum[place.cell] + each[place.cell] * place.into; }
@@ -115,12 +116,13 @@ private:
 
   std::vector<Pass> passes;
   Wide time = 0;
-  std::vector<Wide> edges;                  // of cells
+  std::vector<Wide> edges;                  // borders of cells
   std::vector<Wide> points;                 // slacks to be tried
-  std::vector<std::array<Place, 2>> places; // pass by pass, point by point: its time, and its other end
+  std::vector<std::array<Place, 2>> places; // by pass, then point: where the pass starts and ends (first its time)
   Priced memory, running;
-  std::vector<std::vector<Wide>> cost;     // pass by pass, by least slack: the least that it and those behind it pay
-  std::vector<std::vector<size_t>> choice; // and its slack there
+  /// By pass, then least slack: the least payment of the pass and those after it.
+  std::vector<std::vector<Wide>> cost;
+  std::vector<std::vector<size_t>> choice; // the slack that has that cost, as an index into `points`
 
   size_t cells() const { return edges.size() - 1; }
 
@@ -147,14 +149,14 @@ private:
       }
   }
 
-  /// Of what lies outside T, its end.
+  /// A time outside T is moved to the nearer end of T.
   Place placeOf(Wide at) const {
     at = std::clamp<Wide>(at, 0, time);
     const auto next = std::upper_bound(edges.begin() + 1, edges.end() - 1, at);
     return {size_t(next - edges.begin()) - 1, at - *(next - 1)};
   }
 
-  /// In integers, as those of the program are of all of a cell.
+  /// Converts the program's prices, which are per cell, into integer prices per picosecond.
   void setPrices(const std::vector<double> &prices) {
     const double shortest = double(time) / double(cells()) / 2,
                  largest = *std::max_element(prices.begin(), prices.end());
@@ -194,7 +196,7 @@ private:
     return cost[0][0];
   }
 
-  /// Of some least slacks of the first pass, the cheapest choice.
+  /// For some least slacks of the first pass: adds the cheapest choice of slacks to the packing.
   void addThings(Packing &packing) const {
     constexpr size_t kThings = 12;
     size_t last = points.size();
@@ -209,7 +211,7 @@ private:
         const Pass &pass = passes[k];
         slack[k] = choice[k][k == 0 ? start : slack[pass.after]];
         const Wide at = pass.earliest + points[slack[k]];
-        // Held from its time to the end, or no longer so.
+        // F: held from its time to the end. B, W: no longer held from its time on.
         spread(&sizes[0], at, time, double(pass.bytes) / double(kWhole) * (pass.isForward ? 1 : -1));
         spread(&sizes[cells()], pass.isForward ? at : at - pass.length, pass.isForward ? at + pass.length : at, 1);
       }
@@ -226,12 +228,13 @@ private:
 
 } // namespace
 
-/// For the narrowest rank, from the bound that other arguments have proven on. If a step is shown to be too short, how
-/// much longer the next one to try is, is guessed from how many microbatches did not fit. Where memory alone takes far
-/// less time than others have proven, there is nothing to find.
+/// For the rank with the scarcest memory, starting at the best bound so far. After a proof that a step is too short,
+/// the next, longer step is guessed from how many microbatches did not fit. Where memory alone takes far less time than
+/// the bound so far, the search is skipped.
 void prices(const View &view, Best &best) {
   constexpr int kTries = 4;
-  constexpr size_t kStages = 2; // of one, others prove as much; of more, the time it takes is their number squared
+  // With one stage other arguments prove as much; the time grows with the square of the stages.
+  constexpr size_t kStages = 2;
   const auto [rank, fill, work] = narrowest(view);
   if (!view.inOrder || !rank)
     return;
@@ -240,7 +243,7 @@ void prices(const View &view, Best &best) {
   if (4 * fill * m <= 3 * proposed || rank->stages.size() != kStages)
     return;
   Prices own(view, *rank);
-  double fitting = 0; // into `proven`
+  double fitting = 0; // how many microbatches fit into `proven`
   for (int n = 0; n < kTries && proposed < limits::kTime; ++n) {
     const auto [most, isProven] = own.fitting(proposed, m);
     if (isProven) {

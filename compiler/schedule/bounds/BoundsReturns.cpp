@@ -1,14 +1,15 @@
-// A rank of two stages whose microbatches wait for each other's memory, without its own work: how far that alone takes
-// it.
+// A lower bound for a rank with two stages, from microbatches that wait for each other's memory. The rank's own work is
+// not counted.
 //
-// Let F, then G be the forwards of its first and second stage, and T(i) the start of G(i). A microbatch that has begun
-// G frees its bytes of the second stage and then those of the first: a' when B' ends, at least R' after T(i); o' with
-// the W that ends w' later; a when B ends, the way up U behind B'; and o with its W. A microbatch between F and G holds
-// a + o. Let n such microbatches, i + 1 to i + n, stand behind i when G(i) starts. At that time the n, the microbatch i
-// itself with all of its bytes, and what the earlier ones have not freed must fit: that is earliest(i, n), taken from
-// the least times of the earlier ones, since later ones free later. So T(i) >= earliest(i, 0). And either F(j), j = i +
-// n, starts behind G(i), and T(j) >= T(i) + g + the way down from F to G; or n at least stand behind i, and T(j) >=
-// earliest(i, n) + n g. For each n, the lesser of the two bounds T(j).
+// Let F and G be the forwards of the rank's first and second stage, and T(i) the start of G(i). A microbatch that has
+// begun G frees first its bytes of the second stage, then those of the first: a' when B' ends, at least R' after T(i);
+// o' with the W that ends w' later; a when B ends, at least the way up U after B'; and o with its W. A microbatch
+// between F and G holds a + o. Let n such microbatches, i + 1 to i + n, be waiting when G(i) starts. At that time
+// memory must hold three things: the n microbatches, all bytes of microbatch i, and what the earlier microbatches have
+// not freed. earliest(i, n) is the first time at which these fit, by the least times of the earlier microbatches; later
+// times would free later. So T(i) >= earliest(i, 0). For j = i + n there are two cases. If F(j) starts after G(i), then
+// T(j) >= T(i) + g + the way down from F to G. Otherwise at least n microbatches wait when G(i) starts, and T(j) >=
+// earliest(i, n) + n g. For each n, the smaller of the two values is a lower bound of T(j).
 #include "compiler/schedule/bounds/BoundsMemory.h"
 
 #include <algorithm>
@@ -45,7 +46,7 @@ public:
     }
   }
 
-  /// When the last B of the second and of the first stage end at the earliest, from the rank's first start.
+  /// The earliest ends of the last B of the second and of the first stage, counted from the rank's first start.
   Wide lastOfSecond() const { return freed[0].at.back(); }
   Wide lastOfFirst() const { return freed[2].at.back(); }
 
@@ -53,9 +54,9 @@ private:
   static constexpr size_t kBehind = 4;
   struct Freed {
     Wide bytes;
-    std::vector<Wide> at; // a microbatch each, not descending
+    std::vector<Wide> at; // by microbatch, not descending
   };
-  /// Of earliest(·, n), which does not descend: how many of each have been freed by then.
+  /// State of the computation of earliest(·, n), which does not descend: how many of each kind have been freed so far.
   struct Cursor {
     std::array<size_t, 4> freed = {};
     Wide live = 0, time = 0;
@@ -76,7 +77,8 @@ private:
     return at.back();
   }
 
-  /// When i, the n behind it, and what those before it still hold fit; kNever where they never do.
+  /// The first time at which microbatch i, the n microbatches after it, and what earlier microbatches still hold fit
+  /// together; kNever if they never fit.
   Wide fits(size_t i, size_t n) {
     Cursor &cursor = cursors[n];
     cursor.live += Wide(i - cursor.begun) * second.holds;

@@ -35,9 +35,9 @@ Wide knapsack(const std::vector<Item> &items, Wide count, Wide capacity) {
   return value;
 }
 
-/// There are two ways to free bytes, B alone and B with W; one has the better rate. Tries up to 63 of the worse one
-/// beside as many of the better one as are then needed; from 64 on it counts the rest at the better rate, rounded down.
-/// So the result is never more than the exact least, and mostly is that.
+/// Bytes can be freed in two ways, by B alone or by B with W; one way has the better rate. Tries up to 63 of the worse
+/// way, each time with as many of the better way as are then needed. From 64 on, the rest counts at the better rate,
+/// rounded down. So the result never exceeds the exact least time, and is exact in most cases.
 Wide leastToFree(const StageView &stage, Wide bytes, Wide count) {
   if (bytes <= 0)
     return 0;
@@ -66,14 +66,14 @@ View makeView(const Problem &problem) {
   for (const Stage &stage : problem.stages) {
     StageView &own = view.stages.emplace_back();
     own.f = stage.forward;
-    // A whole backward counts as B with a shorter W: the gradient leaves no later, nothing is freed later.
+    // A BW counts as a B with a shorter W: the gradient leaves no later, and nothing is freed later.
     own.b = mixed ? problem.leastBackwardTime(stage) : problem.backwardTime(stage);
     own.w = mixed ? problem.leastWeightTime(stage) : problem.weightTime(stage);
     own.r = stage.recompute;
     own.b -= own.r;
     own.a = fused ? Wide(stage.activation) + stage.context : Wide(stage.activation);
     own.o = fused ? 0 : stage.context;
-    if (stage.input) { // which is no more than what R makes of it, so that it counts until B ends
+    if (stage.input) { // R replaces the input by at least as many bytes, so the input counts as held until B ends
       own.again = own.a + own.o - *stage.input;
       own.a = *stage.input;
       own.o = 0;
@@ -97,7 +97,7 @@ View makeView(const Problem &problem) {
     RankView rank;
     rank.stages = mine;
     rank.first = mine.front();
-    Wide leastHeld = kNever; // of what its last B may hold
+    Wide leastHeld = kNever; // least activation that the rank's last B may hold
     for (size_t i = 0; i != mine.size(); ++i) {
       StageView &stage = stages[mine[i]];
       stage.isFirst = i == 0 || mine[i] / ofCopy != mine[i - 1] / ofCopy;
@@ -107,7 +107,7 @@ View makeView(const Problem &problem) {
         leastHeld = std::min(leastHeld, stage.a);
       if (stage.start < stages[rank.first].headF)
         rank.first = mine[i];
-      rank.reach = std::min(rank.reach, stage.headB - stage.start); // of a copy, that of its last stage
+      rank.reach = std::min(rank.reach, stage.headB - stage.start); // in a copy the last stage decides
     }
     for (int32_t s : mine) {
       rank.optimizer += problem.stages[s].optimizer;
@@ -122,12 +122,12 @@ View makeView(const Problem &problem) {
     const auto index = view.ranks.size();
     if (problem.memoryLimit > 0) {
       rank.capacity = positive(problem.memoryLimit - always[index]);
-      // Under a limit that holds no microbatch of a stage there is no order; raised to hold one, all that follows is
-      // defined.
+      // If the limit holds no microbatch of a stage, there is no order. Raising the capacity to hold one keeps
+      // everything below defined.
       for (int32_t s : mine)
         rank.capacity = std::max(rank.capacity, stages[s].a + stages[s].o);
-      // Before the first B nothing is freed, so every F started is held at once. While the last B runs, its activation
-      // is held, and the context of every W still to come.
+      // Before the first B nothing is freed, so every F started is held at once. During the last B, its activation is
+      // held, and so is the context of every W still to come.
       std::vector<Item> held, owed, more;
       for (int32_t s : mine) {
         more.push_back({stages[s].again, stages[s].r});

@@ -1,16 +1,16 @@
-// Goes through all words of one rank under its memory limit. Other ranks are only ways that take their least time. The
-// shortest of these words bounds the step. The search is over states, which are merged where there are too many, so
-// that it stays small.
+// Enumerates all words of one rank under its memory limit. Other ranks count only as data paths with their least times.
+// The shortest of these words is a lower bound of the step. The search runs over states and merges states where there
+// are too many, so it stays small.
 //
-// A node is how many letters of each kind have run: the rest of a word, and how much memory it has, depend on nothing
-// else. When the rest can run depends on the node's state: the time, and when inputs come for microbatches that are
-// between two passes of the rank. A state none of whose times is later than another's can do all that the other can, no
-// later. So of a node only those states count that no other is ahead of. Two states may be merged into one with the
-// earlier of each time, which is ahead of both: the end of the best word from there on is then a lower bound. Letters
-// start as early as they can, in the order of the word, since nothing is won by waiting.
+// A node is how many letters of each kind have run. The rest of a word, and its memory, depend only on the node. When
+// the rest can run depends on the node's state: the time, and when inputs arrive for microbatches that are between two
+// passes of the rank. A state with no time later than another's can do everything the other can, no later. So a node
+// keeps only states that no other state is ahead of. Two states may be merged into one that has the earlier of each
+// time and is therefore ahead of both; the end of the best word from there on is then a lower bound. Letters start as
+// early as they can, in the order of the word, since waiting gains nothing.
 //
-// The passes of a microbatch on the rank are a chain, F of its stages down, B of them up. W of all stages are one kind,
-// as short as the shortest and freeing as much as the most does: no word takes longer for it.
+// The passes of a microbatch on the rank form a chain: F of its stages downwards, then B upwards. W of all stages count
+// as one kind, which is as short as the shortest W and frees as much as the largest; this makes no word longer.
 #include "compiler/schedule/bounds/BoundsMemory.h"
 #include "runtime/plan/Limits.h"
 
@@ -23,16 +23,16 @@ namespace pipec::schedule::bounds {
 namespace {
 
 constexpr size_t kStages = 2;
-constexpr size_t kKinds = 2 * kStages + 1; // of letters: the chain's, W
-constexpr size_t kMostHeld = 16;           // microbatches, of each of which one pass waits at a time
+constexpr size_t kKinds = 2 * kStages + 1; // kinds of letters: those of the chain, and W
+constexpr size_t kMostHeld = 16;           // most microbatches in the chain; one pass of each waits at a time
 constexpr Time kLate = 4 * limits::kTime;  // all later times are taken for this one
 
 using Counts = std::array<int32_t, kKinds>;
 
 struct State {
   Time now = 0;                // since the rank's first start
-  Time span = 0, makespan = 0; // at least, by the last B's
-  // For each pass of the chain but the first, in order: when the inputs come of the microbatches that wait for it.
+  Time span = 0, makespan = 0; // lower bounds that follow from the last B of each stage
+  // For each pass of the chain except the first, in order: when the inputs of the waiting microbatches arrive.
   std::array<Time, kMostHeld> inputs = {};
   size_t waiting = 0;
 
@@ -46,7 +46,7 @@ struct State {
     inputs[at] = time;
     ++waiting;
   }
-  /// Whether no time of this state is later than the other's.
+  /// Whether no time of this state is later than the same time of the other.
   bool isAheadOf(const State &other) const {
     if (now > other.now || span > other.span || makespan > other.makespan)
       return false;
@@ -55,7 +55,7 @@ struct State {
         return false;
     return true;
   }
-  /// By how much the other's times are later, summed.
+  /// How far the times of the two states are apart, summed.
   Wide distance(const State &other) const {
     Wide sum = 0;
     for (size_t i = 0; i < waiting; ++i) {
@@ -101,8 +101,8 @@ public:
     weights = {clamped(weight), 0, -freed, 0, 0};
   }
 
-  /// The least time and span, from the rank's first start on, keeping so many states of a node; nothing if all nodes
-  /// together have more than `most`.
+  /// The least makespan and span, counted from the rank's first start. Keeps at most `newWidth` states per node. None
+  /// if all nodes together have more than `most` states.
   std::optional<State> shortest(size_t newWidth, size_t most) {
     width = newWidth;
     std::map<Counts, std::vector<State>> layer, next;
@@ -132,15 +132,15 @@ public:
     return least;
   }
 
-  /// Whether states were merged, so that the result may be less than the shortest.
+  /// Whether states were merged; the result may then be below the shortest word.
   bool isMerged() const { return isAnyMerged; }
 
 private:
   struct Letter {
     Time length = 0;
-    Time after = 0; // from the start of the pass before it
+    Time after = 0; // least time from the start of the pass before it
     Wide bytes = 0;
-    Time span = 0, makespan = 0; // least from the end of the last such B to those
+    Time span = 0, makespan = 0; // least times from the end of the last such B to the end of span and makespan
   };
 
   const int32_t count;
@@ -148,7 +148,7 @@ private:
   const Wide capacity;
   const Time optimizer;
   bool hasWeights = false;
-  size_t width = 1; // states of a node
+  size_t width = 1; // most states per node
   bool isAnyMerged = false;
   std::vector<Letter> chain;
   Letter weights;
@@ -159,7 +159,7 @@ private:
     Wide held = weights.bytes * counts[chain.size()];
     for (size_t k = 0; k < chain.size(); ++k)
       held += chain[k].bytes * counts[k];
-    size_t input = 0; // of the inputs, the first of this pass
+    size_t input = 0; // index of the first input that waits for this pass
     for (size_t k = 0; k < chain.size(); ++k) {
       const size_t waiting = k == 0 ? 0 : size_t(counts[k - 1] - counts[k]);
       const bool isThere = k == 0 ? counts[0] < count && state.waiting < mostHeld : waiting > 0;
@@ -202,7 +202,7 @@ private:
       thin(all);
   }
 
-  /// While there are too many states, merges neighbours in time that differ least.
+  /// Merges the neighbours in time that differ least until `width` states are left.
   void thin(std::vector<State> &all) {
     if (all.size() <= width)
       return;
@@ -225,21 +225,20 @@ private:
 
 } // namespace
 
-/// For the narrowest rank, if it has two stages and holds few microbatches: with more there are too many nodes, and
-/// with one stage the memory chain is as good. Where memory alone takes far less time than is proven, there is nothing
-/// to find.
+/// For the rank with the scarcest memory, if it has two stages and holds few microbatches. With more microbatches there
+/// are too many nodes, and with one stage the memory chain proves as much. Where memory alone takes far less time than
+/// the bound so far, the search is skipped.
 bool words(const View &view, Best &best) {
   constexpr Wide kNodes = 100'000, kStates = 2 * kNodes;
   const Narrowest narrow = narrowest(view);
   const RankView *rank = narrow.rank;
   if (!view.inOrder || !rank || rank->stages.size() != kStages || 4 * narrow.fill * view.microbatches <= 3 * best.span)
     return false;
-  Wide least = kNever; // that a microbatch of a stage holds
+  Wide least = kNever; // least bytes that a microbatch holds on one stage
   for (const int32_t s : rank->stages)
     least = std::min(least, view.stages[size_t(s)].a + view.stages[size_t(s)].o);
   const Wide held = least == 0 ? kNever : rank->capacity / least;
-  const Wide nodes =
-      held <= Wide(kMostHeld) ? held * held * held * view.microbatches : kNever; // somewhat less than that
+  const Wide nodes = held <= Wide(kMostHeld) ? held * held * held * view.microbatches : kNever; // an upper estimate
   if (nodes > kNodes)
     return false;
   Wide around = -kNever;

@@ -1,5 +1,5 @@
-// The revised simplex method with the inverse of its basis kept by columns. Most bins are not full in the end, and few
-// are on the way; the columns of bins that are not full are not stored.
+// The revised simplex method. The inverse of the basis is kept by columns. Most bins are not full, at the end and on
+// the way; columns of bins that are not full are not stored.
 #include "compiler/schedule/bounds/Packing.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ void Packing::solve(int steps) {
   std::vector<std::pair<double, size_t>> worthy;
   while (steps > 0) {
     const auto least = std::min_element(price.begin(), price.end());
-    if (*least < -kSmall) { // better to leave some of this bin
+    if (*least < -kSmall) { // leaving part of this bin unused is better
       std::vector<double> unit(bins, 0.0);
       unit[size_t(least - price.begin())] = 1;
       enter(unit, -*least, size_t(least - price.begin()));
@@ -48,7 +48,7 @@ void Packing::solve(int steps) {
     if (worthy.empty())
       return;
     std::sort(worthy.begin(), worthy.end());
-    const double enough = -worthy.front().first / 4; // those after it may be worth less by then
+    const double enough = -worthy.front().first / 4; // after the first thing enters, the others may be worth less
     for (const auto &[before, i] : worthy)
       if (const double now = worth(things[i]); now > enough && steps-- > 0)
         enter(things[i], now, kNone);

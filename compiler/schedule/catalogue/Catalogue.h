@@ -1,5 +1,5 @@
-// The published schedules, each a file of this folder with its paper and section at its head. An entry makes its
-// schedule's building block for a problem, or, where the schedule is no block at one interval, its words.
+// The published schedules. Each is a file of this folder with its paper and section at the top. An entry makes its
+// schedule's building block for a problem or, if the schedule is no block repeated at one interval, its words.
 #pragma once
 
 #include "compiler/schedule/model/Block.h"
@@ -13,7 +13,7 @@
 
 namespace pipec::schedule {
 
-/// The value that a parameter is given: a number, or a list of them.
+/// The value of a parameter: a number, or a list of numbers.
 struct Given {
   Given(int64_t value) : values{value} {}
   explicit Given(std::vector<int64_t> list) : values(std::move(list)), list(true) {}
@@ -22,16 +22,16 @@ struct Given {
   bool list = false;
 };
 
-/// What `schedule: {name: …, k: 2}` gives beside the name.
+/// The parameters in `schedule: {name: …, k: 2}` other than the name.
 using Parameters = std::map<std::string, Given, std::less<>>;
-/// A parameter that is a number; `otherwise` if it is not given.
+/// The value of a number parameter; `otherwise` if it is not given.
 int64_t numberOf(const Parameters &parameters, std::string_view name, int64_t otherwise);
 
 struct Parameter {
   std::string_view name;
   int64_t least;
-  std::string_view meaning; // with its default
-  bool list = false;        // of such numbers
+  std::string_view meaning; // for people, with its default
+  bool list = false;        // the parameter is a list of numbers
 };
 
 struct Entry {
@@ -39,42 +39,42 @@ struct Entry {
   std::vector<std::string_view> aliases; // PyTorch's class names, matched in any case
   BackwardMode defaultBackward;
   bool allowsFused, allowsSplit;
-  int32_t stagesPerRank;           // what the schedule fixes; 0: free
-  std::string_view placement;      // "loop", "v", …: what the schedule fixes
+  int32_t stagesPerRank;           // as the schedule requires; 0: any
+  std::string_view placement;      // as the schedule requires: "loop", "v", …
   std::string_view source;         // paper, section
   std::string_view bubble, memory; // formulas, for `pipec schedules`
   std::vector<Parameter> parameters = {};
-  /// Makes the schedule's block, or its words; one of the two is null. Both take problems whose placement and backward
-  /// are as above.
+  /// Makes the schedule's block, or its words; one of the two is null. Both need a problem with the placement and
+  /// backward mode above.
   Block (*block)(const Problem &problem) = nullptr;
   Words (*words)(const Problem &problem, const Parameters &parameters) = nullptr;
-  /// What the schedule does not allow of a problem or parameters, beyond the parameters' least values; empty when
-  /// right. Null: it allows everything.
+  /// Says what the schedule does not allow in a problem or in parameters, beyond the parameters' least values; an empty
+  /// string if everything is allowed. Null: everything is allowed.
   std::string (*refuses)(const Problem &problem, const Parameters &parameters) = nullptr;
-  /// Stages a rank where neither the schedule nor the spec says how many.
+  /// Stages per rank if neither the schedule nor the spec says how many.
   int32_t usualStagesPerRank = 1;
   /// Backwards run from the last microbatch to the first.
   bool lastMicrobatchFirst = false;
-  /// It has an order for microbatches that are cut into slices.
+  /// Whether there is an order for microbatches that are cut into slices.
   bool allowsSlices = false;
-  /// Its words have whole backwards beside split ones.
+  /// Whether its words have both whole and split backwards.
   bool mixesBackwards = false;
-  /// Its words run some forwards overlapped with a backward, where the problem says what such a pair takes.
+  /// Whether its words overlap some forwards with a backward, if the problem has times for such pairs.
   bool overlaps = false;
 
-  /// How many pipelines it runs side by side.
+  /// The number of pipelines that run side by side.
   int32_t copies() const { return placement == "bidirectional" ? 2 : 1; }
-  /// As Problem::backwardGroup.
+  /// Problem::backwardGroup for this schedule.
   int32_t backwardGroup(const Problem &problem) const {
     return lastMicrobatchFirst ? problem.microbatches : problem.slices;
   }
 };
 
-/// An error unless the schedule has a parameter of this name; empty when right.
+/// Returns an error unless the schedule has a parameter of this name; an empty string if it has.
 std::string checkParameter(const Entry &entry, std::string_view name);
-/// What a schedule does not allow of a problem or its parameters; empty when right.
+/// Says what a schedule does not allow in a problem or in its parameters; an empty string if everything is allowed.
 std::string check(const Entry &entry, const Problem &problem, const Parameters &parameters);
-/// The words of an entry, from its block or by itself. Needs check to have passed.
+/// The words of an entry, from its block or directly. Needs check to have passed.
 Words wordsOf(const Entry &entry, const Problem &problem, const Parameters &parameters);
 
 /// Stage → rank, as the schedule places them: in a loop; "v", there and back as often as there are chunks; or
@@ -85,8 +85,8 @@ std::vector<int32_t> placementOf(const Entry &entry, int32_t ranks, int32_t stag
 const std::vector<Entry> &catalogue();
 /// By name or alias, in any case; null if unknown.
 const Entry *find(std::string_view name);
-/// The known name that was probably meant, of the catalogue or of those given: by what a name means (Nearest.cpp), by
-/// its spelling, or as a part of it; empty if nothing is near.
+/// The known name that the user probably meant, from the catalogue or from `others`: by the meaning of the name
+/// (Nearest.cpp), by its spelling, or as a part of it; empty if no name is near.
 std::string_view nearest(std::string_view name, std::span<const std::string_view> others = {});
 
 } // namespace pipec::schedule

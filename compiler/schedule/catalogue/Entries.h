@@ -1,4 +1,4 @@
-// The entries of the catalogue, one a file of this folder.
+// The entries of the catalogue, one per file of this folder.
 #pragma once
 
 #include "compiler/schedule/catalogue/Catalogue.h"
@@ -41,8 +41,8 @@ inline void appendBackward(const Problem &problem, Word &word, int32_t stage) {
   word.push_back({stage, Letter::W});
 }
 
-/// A rank's order of one stage: so many forwards, at least one, then one backward and one forward in turn, then the
-/// backwards left.
+/// A rank's order for one stage: `warmUp` forwards, at least one, then one backward and one forward in turn, then the
+/// remaining backwards.
 inline Word oneByOne(const Problem &problem, int32_t stage, int64_t warmUp) {
   const int64_t m = problem.microbatches;
   Word word;
@@ -56,8 +56,8 @@ inline Word oneByOne(const Problem &problem, int32_t stage, int64_t warmUp) {
   return word;
 }
 
-/// The words of a schedule that its paper gives as a rule of what a rank runs next: made by list scheduling under that
-/// rule, where F, B and W take equally long and links cost nothing.
+/// The words of a schedule that its paper defines by a rule for what a rank runs next: list scheduling with that rule,
+/// where F, B and W take equally long and links cost nothing.
 inline Words played(const Problem &problem, const Policy &rule) {
   Problem unit;
   unit.ranks = problem.ranks;
@@ -66,30 +66,31 @@ inline Words played(const Problem &problem, const Policy &rule) {
   unit.copies = problem.copies;
   unit.rankOf = problem.rankOf;
   unit.stages.assign(problem.stages.size(), {.forward = 1, .backwardInput = 1, .backwardWeight = 1, .backward = 2});
-  return *listSchedule(unit, {}, rule); // without a limit in bytes it always ends
+  return *listSchedule(unit, {}, rule); // without a memory limit it always succeeds
 }
 
-/// The least steady period (time a microbatch) that any slack reaches: the busiest rank's work, or the longest
+/// The least steady period (time per microbatch) that any slack reaches: the busiest rank's work, or the longest
 /// transfer.
 Time leastSlackPeriod(const Problem &problem);
-/// For each link, from the first, the least slack (forwards that the ranks above it run ahead) with which its transfers
-/// do not make the steady period longer than `period`, which is leastSlackPeriod at least.
+/// By link, from the first: the least slack (forwards that the ranks before the link run ahead) with which the link's
+/// transfers do not make the steady period longer than `period`, which must be at least leastSlackPeriod.
 std::vector<int64_t> slackFor(const Problem &problem, Time period);
-/// That of the shortest period, `period` or longer, for which memory holds it with the transfer buffers that it needs.
-/// Nothing where memory holds not even 1F1B. O(letters), of some tens of orders.
+/// The slack for the shortest period, `period` or longer, that memory holds together with the transfer buffers needed.
+/// None if memory does not even hold 1F1B. O(letters) of some tens of orders.
 std::optional<std::vector<int64_t>> slackWithin(const Problem &problem, Time period);
 
-/// How microbatches go through a rank's chunks in the interleaved schedules.
+/// How microbatches pass through a rank's chunks in the interleaved schedules.
 struct Interleaving {
-  int32_t chunks;             // of a rank
-  int64_t firstGroup;         // microbatches of the first group
-  std::vector<int32_t> order; // the local chunk of each of a rank's forwards; backwards take the chunks in reverse
+  int32_t chunks;     // per rank
+  int64_t firstGroup; // microbatches of the first group
+  /// Chunk of each of a rank's forwards, by number on the rank; backwards take the chunks in reverse.
+  std::vector<int32_t> order;
 };
 Interleaving interleavingOf(const Problem &problem, const Parameters &parameters);
-/// On rank r (v - 1)g + 2(p - 1 - r) + `later` forwards, then one forward and one backward in turn, then the backwards
-/// left; v chunks, a first group of g microbatches.
+/// The words in which rank r runs (v - 1)g + 2(p - 1 - r) + `later` forwards, then one forward and one backward in
+/// turn, then the remaining backwards; with v chunks and a first group of g microbatches.
 Words oneByOne(const Problem &problem, const Interleaving &interleaving, int64_t later);
-/// Refuses a `group` so small that its first microbatch would have to come back to a rank before the group has left it.
+/// Refuses a `group` that is too small: its first microbatch would return to a rank before the group has left the rank.
 std::string refusesGroup(std::string_view name, const Problem &problem, const Parameters &parameters);
 
 } // namespace pipec::schedule

@@ -1,10 +1,11 @@
-// Time goes on in stretches no longer than the shortest letter. Within a stretch the ranks are taken one after the
-// other, since what a rank starts in it reaches no other rank before the stretch ends. At the end of a stretch states
-// are compared by what they have made of the two things that bound any order (Bounds.h): of each rank's time, by the
-// letters run; of its memory, by how much lies behind them of what microbatches must hold, times how long at least.
-// While a letter runs or its result is handed over, its microbatch holds memory for each stage whose forward it has
-// done and whose backward it has not. So a letter is worth its length as work, and besides its length and hand-over
-// times the sum of the shares of ranks' memory that these stages hold.
+// Time advances in stretches no longer than the shortest letter. Within a stretch the search handles the ranks one
+// after the other, since what a rank starts in a stretch reaches no other rank before the stretch ends.
+// At the end of a stretch the search compares states by their use of the two resources that bound any order (Bounds.h).
+// The first resource is rank time: the length of the letters that have run. The second resource is memory: a microbatch
+// holds memory for each stage from its forward to its backward, at least for the time that the letters and hand-overs
+// in between take. A letter counts its length as work. In memory it counts its length plus its hand-over time,
+// multiplied by the fraction of memory that its microbatch holds meanwhile, summed over the stages with the forward
+// done and the backward not.
 #include "compiler/schedule/construct/Beam.h"
 
 #include "compiler/schedule/evaluate/Evaluate.h"
@@ -19,7 +20,7 @@ namespace pipec::schedule {
 namespace {
 
 using View = BeamRanks::View;
-using Score = __int128; // times of all ranks together
+using Score = __int128; // picoseconds, summed over the ranks
 
 class Beam {
 public:
@@ -56,13 +57,14 @@ public:
   }
 
 private:
-  static constexpr size_t kOver = 4; // times the width that states may be in between
+  /// States are dropped within a stretch when their number exceeds this multiple of the width.
+  static constexpr size_t kOver = 4;
 
-  /// Of a state; its ranks' views stand in `rows`.
+  /// A state of the search. The views of its ranks are in `rows`.
   struct State {
-    Score gained = 0;  // by letters, as memory
-    Score wasted = 0;  // time that ranks idle, less what is gained
-    int32_t node = -1; // the last letter started
+    Score gained = 0;  // credit for the memory use of the letters started
+    Score wasted = 0;  // idle time of the ranks less `gained`
+    int32_t node = -1; // the last letter started, as an index into `nodes`; -1: none
     int32_t letters = 0;
   };
   struct Node {
@@ -74,14 +76,15 @@ private:
   const BeamOptions &options;
   BeamRanks views;
   const size_t ranks;
-  Time best;                              // of words
-  std::vector<Time> heads;                // before a rank starts: what a step that follows another does not wait for
-  std::array<std::vector<Time>, 2> worth; // of F, and of backwards, by stage
+  Time best; // time of the best words so far, at first `options.below`
+  /// By rank, for the span: earliest start of its first forward, which a following step need not wait for; makespan: 0.
+  std::vector<Time> heads;
+  std::array<std::vector<Time>, 2> worth; // credit for the memory use of an F and of a backward, by stage
   std::vector<State> states;
-  std::vector<View> rows; // of each state, of each rank
+  std::vector<View> rows; // views, by state, then by rank
   std::vector<Node> nodes;
   int64_t stretches = 0;
-  size_t lastNodes = 0, lastViews = 0; // after what nobody needs was forgotten
+  size_t lastNodes = 0, lastViews = 0; // sizes after the last forget()
   std::vector<BeamRanks::Choice> choices;
   std::vector<View> before;
   BeamResult result;
@@ -91,7 +94,7 @@ private:
 
   void weigh(const Capacities &capacities) {
     constexpr Time kWhole = 1 << 16;
-    Time shares = 0; // of ranks' memory that a microbatch holds by then
+    Time shares = 0; // fractions of rank memory that a microbatch holds on the stages so far, summed, in 1 / kWhole
     for (size_t s = 0; s < problem.stages.size(); ++s) {
       const Stage &stage = problem.stages[s];
       if (!capacities.empty() && problem.before(int32_t(s)) < 0)
@@ -101,8 +104,7 @@ private:
       for (const Letter letter : {Letter::F, Letter::B}) {
         const Letter kind = letter == Letter::B && problem.backward == BackwardMode::Fused ? Letter::BW : letter;
         const Score length = Score(costOf(stage, kind)) + views.consumer(int32_t(s), letter).handOver;
-        // A forward begins what later letters need, so it is worth more; how much more does best on the grid of
-        // test/bench.
+        // A forward enables later letters, so it gets extra credit. The factor 3/10 did best on the grid of test/bench.
         const Score begun = letter == Letter::F ? length * 3 / 10 : 0;
         worth[size_t(letter)].push_back(Time(length * shares / kWhole + begun));
       }
@@ -134,7 +136,7 @@ private:
     return views.leastEnd(int32_t(rank), view, now) - heads[rank] >= best;
   }
 
-  /// How much each state will have wasted at the end of this stretch if no rank starts anything more.
+  /// Computes what each state will have wasted at the end of this stretch if no rank starts another letter.
   void lookAgain(Time end) {
     for (size_t i = 0; i < states.size(); ++i) {
       states[i].wasted = -states[i].gained;
@@ -143,8 +145,8 @@ private:
     }
   }
 
-  /// Extends each state by all that one rank may do in this stretch. Ranks with larger numbers decide later: each may
-  /// still start a letter at `begin`, whose result reaches this rank.
+  /// Extends each state by every choice that one rank has in this stretch. Ranks with higher numbers choose later: each
+  /// may still start a letter at `begin`, and the result of that letter may reach this rank.
   void decide(size_t rank, Time begin, Time end) {
     const size_t count = states.size();
     size_t lost = 0;
@@ -156,7 +158,7 @@ private:
       views.choices(int32_t(rank), old, begin, end, choices);
       const State from = states[i];
       before.assign(row(i), row(i) + ranks);
-      bool isFirst = true; // which takes the state's place
+      bool isFirst = true; // the first choice replaces the state; later choices are appended
       for (const BeamRanks::Choice &choice : choices) {
         if (isLate(rank, choice.view, begin))
           continue;
@@ -202,7 +204,7 @@ private:
       replace(size_t(to.rank), views.withArrival(row(at)[size_t(to.rank)], to, choice.end + to.handOver));
   }
 
-  /// Takes out the states that are done, those that take too long, and those whose ranks all wait for each other.
+  /// Removes the states that are done, those that cannot beat `best`, and those in deadlock.
   void finish(Time end) {
     for (size_t i = 0; i < states.size(); ++i)
       if (isDone(i))
@@ -247,16 +249,17 @@ private:
     return hash;
   }
 
-  /// Where letters differ so much in length that stretches are many more than letters, fewer states go on.
+  /// The number of states that continue. Where letters differ a lot in length, there are many more stretches than
+  /// letters; fewer states then continue, which bounds the work.
   size_t widthNow() const {
-    constexpr int64_t kUsual = 4; // stretches a letter
+    constexpr int64_t kUsual = 4; // stretches per letter
     const int64_t letters = 1 + (states.empty() ? 0 : states.front().letters);
     if (options.allOrNone || stretches <= kUsual * letters)
       return options.width;
     return std::max<size_t>(options.width * size_t(kUsual * letters) / size_t(stretches), 1);
   }
 
-  /// Equal states become one; then the best go on, among equals the first.
+  /// Merges equal states, then keeps the best states; of equally good states the first.
   void narrow() {
     std::vector<std::pair<uint64_t, size_t>> hashes;
     for (size_t i = 0; i < states.size(); ++i)
@@ -301,7 +304,7 @@ private:
     rows.resize(to * ranks);
   }
 
-  /// Forgets what no state needs any more.
+  /// Drops nodes and views that no state needs any more.
   void forget() {
     constexpr size_t kSpare = 1 << 20;
     if (views.size() > 2 * lastViews + kSpare) {

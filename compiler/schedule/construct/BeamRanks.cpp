@@ -1,13 +1,13 @@
-// What is left out of a rank's choices, without loss for the makespan or the span:
-// - After a wait, a letter that could have started before it. Started then, it would have made nothing later, since the
+// Choices of a rank that are left out, without loss of makespan or span:
+// - After a wait, a letter that could have started before the wait. Starting it earlier delays nothing, since the
 //   rank's memory changes only with the rank's own letters.
-// - A wait in which a backward or W that could have run would have fitted whole. Run there, it would have made nothing
-//   later, and its bytes would be free sooner. A forward is not so: others may need its bytes.
-// - Of several W of equal lengths and bytes, all but that of the stage with fewest done, since any two may change
-//   places.
-// - A forward after which the rank cannot go on (Dijkstra's banker, as in ListSchedule.cpp): for each of its stages,
-// what
-//   has begun below that stage, and one microbatch from there on, must be held at once at some time.
+// - A wait long enough for a backward or W that could have run. Running it then delays nothing and frees its bytes
+//   sooner. A forward is different: other letters may need its bytes.
+// - Of several W with equal lengths and sizes, all but the W of the stage with the fewest W done, since any two of
+//   these W can change places.
+// - A forward after which the rank cannot go on (Dijkstra's banker, as in ListSchedule.cpp). For each stage of the
+//   rank, the rank must at some time hold at once what has begun below that stage and one microbatch from that stage
+//   on.
 #include "compiler/schedule/construct/BeamRanks.h"
 
 #include "compiler/schedule/model/Random.h"
@@ -19,8 +19,8 @@ namespace pipec::schedule {
 
 namespace {
 
-constexpr size_t kMostStages = 20; // of a rank: three bits each
-constexpr Time kIdle = -1;         // in place of when its letter ends
+constexpr size_t kMostStages = 20; // of a rank; kRefused has three bits for each
+constexpr Time kIdle = -1;         // kFree of a rank that runs no letter
 
 Time later(Time time, Time by) { return time > BeamRanks::kNever - by ? BeamRanks::kNever : time + by; }
 
@@ -84,7 +84,7 @@ BeamRanks::BeamRanks(const Problem &problem, const Capacities &capacities, const
     for (const int32_t s : rank.stages)
       rank.sameWeights &= stages[size_t(s)].cost[2] == first.cost[2] && stages[size_t(s)].context == first.context;
     if (problem.copies > 1)
-      continue; // its lowest stage's last backward need not be its last
+      continue; // with copies, the last backward of the lowest stage need not be the rank's last
     int32_t s = rank.stages.front();
     for (; problem.before(s) >= 0; --s)
       rank.tail += problem.handOver(s, s - 1) + stages[size_t(s) - 1].cost[1];
@@ -134,11 +134,12 @@ bool BeamRanks::mayForward(const RankView &rank, const Draft &view, size_t stage
   return true;
 }
 
-/// Calls `offer(place of the stage, letter)` for all that an idle rank may start, except what it has refused.
+/// Calls `offer(index of the stage in the rank, letter)` for every letter that an idle rank may start, except the
+/// letters that the rank has refused.
 template <class Function> void BeamRanks::eachOption(const RankView &rank, const Draft &view, Function &&offer) const {
   const auto isRefused = [&](size_t i, int letter) { return (view[kRefused] >> (3 * i + size_t(letter)) & 1) != 0; };
   const size_t count = rank.stages.size();
-  size_t weight = count; // with fewest done
+  size_t weight = count; // the stage with the fewest W done
   for (size_t i = 0; i < count; ++i) {
     if (!isRefused(i, 0) && mayForward(rank, view, i))
       offer(i, Letter::F);
@@ -155,7 +156,7 @@ template <class Function> void BeamRanks::eachOption(const RankView &rank, const
     offer(weight, Letter::W);
 }
 
-/// Counts what arrives until a time as here.
+/// Counts the results that arrive up to `until` as arrived.
 void BeamRanks::receive(const RankView &rank, Draft &view, Time until) const {
   const auto begin = view.begin() + std::ptrdiff_t(underWay(rank));
   auto at = begin;
@@ -164,7 +165,7 @@ void BeamRanks::receive(const RankView &rank, Draft &view, Time until) const {
   view.erase(begin, at);
 }
 
-/// Works out what follows from the rest of a view.
+/// Computes the derived fields of a view, kEvent and kSoonest.
 void BeamRanks::settle(const RankView &rank, Draft &view) {
   const bool isIdle = view[kFree] == kIdle;
   const size_t first = underWay(rank);
@@ -312,7 +313,7 @@ void BeamRanks::rehash(size_t size) {
 }
 
 void BeamRanks::forgetBut(std::vector<View> &kept) {
-  std::vector<View> numbers(offsets.size(), 0); // and one
+  std::vector<View> numbers(offsets.size(), 0); // new number plus one; 0: not kept so far
   const std::vector<Time> old = std::move(fields);
   const std::vector<size_t> places = std::move(offsets);
   const std::vector<uint64_t> oldHashes = std::move(hashes);

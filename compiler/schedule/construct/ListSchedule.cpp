@@ -1,7 +1,8 @@
-// There is an event for each time at which a rank may become able to do something. A forward is taken only where its
-// bytes fit and the state stays safe (Dijkstra's banker): for each stage of the rank, once all microbatches that have
-// begun it are done, the bytes of the others and those of one microbatch from this stage to the rank's last one fit.
-// Then the oldest microbatch not done can always go on, so no order ends in a deadlock.
+// An event is a time at which a rank may become able to start something. A rank takes a forward only if its bytes fit
+// and the state stays safe (Dijkstra's banker). A state is safe if, for each stage of the rank, two things fit
+// together: the bytes of all microbatches that have begun a lower stage of the rank and not this stage, and the bytes
+// of one microbatch on this stage and all higher stages of the rank. Then the oldest unfinished microbatch can always
+// go on, so there is no deadlock.
 #include "compiler/schedule/construct/ListSchedule.h"
 
 #include <algorithm>
@@ -19,16 +20,17 @@ struct StageState {
   Bytes a, o;
   int32_t rank = 0;
   int32_t forwards = 0, backwards = 0, weights = 0;
-  std::vector<Time> forwardArrival, backwardArrival; // at this stage, by microbatch, as far as known
+  /// When data arrives at this stage, by microbatch, as far as known.
+  std::vector<Time> forwardArrival, backwardArrival;
 
   Bytes held() const { return a + o; }
 };
 
 struct RankState {
   std::vector<int32_t> stages;
-  Time free = 0;     // when its pass ends
-  Time wake = -1;    // its earliest pending event; kUnknown: none
-  __int128 live = 0; // sizes within the limits times as many microbatches may pass 2^63
+  Time free = 0;     // end of the pass that it runs
+  Time wake = -1;    // time of its earliest pending event; kUnknown: none
+  __int128 live = 0; // bytes; sizes within the limits times the microbatches may exceed 2^63
   int32_t flight = 0, mostFlight = std::numeric_limits<int32_t>::max();
   bool lastWasBackward = false;
 };
@@ -95,7 +97,7 @@ private:
   };
   struct Choice {
     int32_t stage = -1;
-    Time ready = kUnknown; // the least over the rank's stages, known and not yet here
+    Time ready = kUnknown; // earliest known arrival still to come, over the stages of the rank
   };
 
   const Problem &problem;
@@ -147,10 +149,10 @@ private:
     return true;
   }
 
-  /// Whether stage s is a better choice than the one before it on the same rank.
+  /// Whether stage `s`, with `count` such passes done, is a better choice than stage `than` of the same rank.
   bool isBetter(int32_t s, int32_t count, int32_t than, int32_t thanCount) const {
     if (than < 0 || policy.deepest)
-      return true; // stages ascend
+      return true; // callers visit the stages in ascending order
     return count <= thanCount && s != than;
   }
 
@@ -170,7 +172,7 @@ private:
     return choice;
   }
 
-  /// `blocked`: a forward could run if memory held it.
+  /// Sets `blocked` if a forward has arrived but memory or `mostOfStage` has no room for it.
   Choice forwardOf(int32_t r, bool &blocked) const {
     const RankState &rank = ranks[size_t(r)];
     Choice choice;
@@ -216,7 +218,7 @@ private:
     return best;
   }
 
-  /// Whether a pass of this length may start though something else arrives at `arrival`.
+  /// Whether a pass of this length may start although another pass becomes ready at `arrival`; see Policy::patience.
   bool mayStart(Time length, Time arrival, int32_t patience) const {
     return arrival == kUnknown || __int128(now + length - arrival) * 100 <= __int128(length) * patience;
   }
@@ -246,7 +248,7 @@ private:
       if (mayStart(length, next, forced ? std::max(policy.weightPatience, 50) : policy.weightPatience))
         return start(r, weight, Letter::W);
     }
-    // A forward that would keep a backward waiting is put off.
+    // Nothing starts now. A forward that would delay a backward waits for that backward.
     if (const Time next = std::min(backward.ready, forward.ready); next != kUnknown)
       wakeAt(r, next);
   }

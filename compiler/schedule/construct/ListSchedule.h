@@ -1,6 +1,6 @@
-// List scheduling under the memory limit: ranks take, whenever they are idle, the pass that a policy likes best among
-// those that can run, looking ahead at what is already on its way. The words it makes always fit the capacity and never
-// wait for each other in a cycle, in any placement.
+// List scheduling under the memory limit. An idle rank takes the pass that the policy likes best among those that can
+// run, and looks ahead at results that are already under way. The words always fit the capacities and never deadlock,
+// in any placement.
 #pragma once
 
 #include "compiler/schedule/model/Capacity.h"
@@ -10,28 +10,29 @@
 
 namespace pipec::schedule {
 
-/// What a rank prefers when it is idle.
+/// The preferences of an idle rank.
 struct Policy {
   enum class First : uint8_t { Backward, Forward, Alternate };
   First first = First::Backward;
-  /// Among forwards (or backwards) of several stages of the rank: the highest stage first; else the oldest microbatch
-  /// first.
+  /// Among the forwards (or the backwards) of several stages of the rank. True: the highest stage first. False: the
+  /// oldest microbatch first.
   bool deepest = true;
-  /// A pass gives way to a backward that is on its way to the rank, unless the pass would end at most this many
-  /// hundredths of its own length after that backward arrives.
+  /// An F gives way to a backward that is under way to the rank, unless the F would end at most `patience` hundredths
+  /// of its own length after that backward arrives.
   int32_t patience = 100;
-  /// The same for a W: at 100 a W never gives way, at 0 it runs only where it fits before what is known to come.
+  /// The same for a W, which gives way to forwards too. 100: a W never gives way. 0: a W runs only if it ends before
+  /// the next known arrival.
   int32_t weightPatience = 100;
-  /// Microbatches in flight (F less B, over all its stages) that rank r may have: base + slope (p - 1 - r), in
-  /// hundredths; 0 for both: no limit but memory.
+  /// Most microbatches in flight on rank r (F less B, over all stages of the rank), in hundredths: base + slope (p - 1
+  /// - r). Both 0: only memory limits this number.
   int32_t base = 0, slope = 0;
-  /// For each stage, the most microbatches that hold memory there (F less W); empty: no limit.
+  /// For each stage, the most microbatches that hold memory there (F less W, or F less BW); empty: no limit.
   std::vector<int32_t> mostOfStage = {};
-  /// More pending W than this many are run before the next F.
+  /// If more W than this number are pending, a W runs before the next F.
   int32_t mostWeights = 1 << 30;
 };
 
-/// The words of a policy; none where the capacity does not hold one microbatch. O(letters · (log ranks + stages a
+/// The words of a policy; none if the capacities do not hold one microbatch. O(letters · (log ranks + stages per
 /// rank)). Needs check(problem) to have passed.
 std::optional<Words> listSchedule(const Problem &problem, const Capacities &capacities, const Policy &policy);
 

@@ -1,5 +1,5 @@
-// Modulo scheduling (Rau and Glaeser, 1981). As a pipeline's building block it is that of arXiv 2405.15362, section 3,
-// except that slots there are equal, and here as long as their passes.
+// Modulo scheduling (Rau and Glaeser, 1981). The resulting building block is that of arXiv 2405.15362, section 3, with
+// one difference: slots there are all equal, and here each slot is as long as its pass.
 #include "compiler/schedule/construct/Modulo.h"
 
 #include "compiler/schedule/model/Circle.h"
@@ -11,8 +11,8 @@ namespace pipec::schedule {
 
 namespace {
 
-/// Finds and takes the earliest start from `ready` on at which a rank has `length` free in an interval that repeats.
-/// None: there is no room.
+/// Finds and reserves the earliest start from `ready` on at which a rank is free for `length` in every interval. None:
+/// no room.
 std::optional<Time> placeOn(Circle &rank, Time ready, Time length, Time interval) {
   const std::optional<Time> start = length > interval ? std::nullopt : rank.earliest(ready, length);
   if (start)
@@ -30,7 +30,7 @@ std::optional<Block> moduloBlock(const Problem &problem, const ModuloOptions &op
   const auto extra = [&](int32_t from, int32_t to, Time time) {
     return problem.handOver(from, to) + (problem.rankOf[size_t(from)] == problem.rankOf[size_t(to)] ? 0 : time);
   };
-  // A pass of no length still takes a slot, so that starts differ.
+  // A pass that takes no time still gets a slot, so that all starts differ.
   const auto atLeastOne = [](Time time) { return std::max<Time>(time, 1); };
   Block block;
   block.interval = interval;
@@ -75,8 +75,8 @@ std::optional<Block> moduloBlock(const Problem &problem, const ModuloOptions &op
 std::vector<__int128> steadyPeaks(const Problem &problem, const Block &block) {
   const bool fused = problem.backward == BackwardMode::Fused;
   const std::vector<int64_t> &end = fused ? block.backwardInput : block.backwardWeight;
-  // Passes of a progression from `first` on that have begun at a slot later than all firsts: up to a constant, which
-  // cancels between F and its end.
+  // How many of the passes that start at `first`, `first + interval` and so on have started by `slot`, plus a constant.
+  // The constant cancels when two such counts are subtracted.
   const auto begun = [&](int64_t slot, int64_t first) {
     const int64_t distance = slot - first;
     return distance >= 0 ? distance / block.interval : -((-distance + block.interval - 1) / block.interval);

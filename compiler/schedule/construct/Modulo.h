@@ -1,6 +1,6 @@
-// Building blocks in real time, by modulo scheduling of one microbatch. Its passes are placed one after the other, each
-// where its rank is free of all passes of this microbatch and of the others, which do the same a multiple of the
-// interval earlier or later.
+// Building blocks in real time, by modulo scheduling of one microbatch. The passes are placed one after the other. A
+// pass goes where its rank is free of the passes of this microbatch and of all other microbatches, which run the same
+// passes a multiple of the interval earlier or later.
 #pragma once
 
 #include "compiler/schedule/model/Block.h"
@@ -11,16 +11,16 @@ namespace pipec::schedule {
 
 struct ModuloOptions {
   Time interval = 1;
-  /// Added to each hand-over down (up) the ranks: room for delays that the block's timing leaves out, paid for with
-  /// memory.
+  /// Picoseconds added to each hand-over of a forward (a backward) between ranks: room for delays that the block's
+  /// timing leaves out. The price is memory.
   Time extraDown = 0, extraUp = 0;
 };
 
-/// The block whose passes start as early as they can, in the order of their data; none where some pass finds no room.
-/// Slots are picoseconds. O(stages · stages a rank). Needs check(problem) to have passed.
+/// The block in which each pass starts as early as possible, in data order; none if a pass finds no room. Slots are
+/// picoseconds. O(stages · stages per rank). Needs check(problem) to have passed.
 std::optional<Block> moduloBlock(const Problem &problem, const ModuloOptions &options);
 
-/// The most bytes that each rank holds when the block repeats for ever.
+/// The peak memory of each rank, in bytes, when the block repeats for ever.
 std::vector<__int128> steadyPeaks(const Problem &problem, const Block &block);
 
 } // namespace pipec::schedule

@@ -1,6 +1,6 @@
-// Refilling a repeated block. At both ends of a step a block's slots stand half empty, since there are no microbatches
-// before the first and after the last; passes that come later move into them. A W that is in the way is first put off
-// until memory needs it, and then moved back to where the rank waits; whether that pays is tried.
+// Refills a repeated block. At both ends of a step half of the block's slots are empty, since there are no microbatches
+// before the first and after the last; later passes move into these slots. A W that is in the way is first deferred
+// until memory needs it, and then moved back to where the rank waits. The fastest of all variants is kept.
 #include "compiler/schedule/construct/Refill.h"
 #include "compiler/schedule/evaluate/Evaluate.h"
 #include "compiler/schedule/improve/LocalSearch.h"
@@ -12,7 +12,7 @@ namespace pipec::schedule {
 
 namespace {
 
-/// W that follow a rank's last F, all at its end.
+/// Moves each W that follows a rank's last F to the end of the word.
 void deferLast(Words &words) {
   for (Word &word : words) {
     const auto last = std::find_if(word.rbegin(), word.rend(), [](const Op &op) { return op.letter == Letter::F; });
@@ -26,9 +26,9 @@ void deferLast(Words &words) {
   }
 }
 
-/// Words of `problem` from words of the same problem with fewer microbatches. In the middle of its word a rank runs
-/// every letter once and then the same again; this stretch is repeated. None where some rank has no such stretch, or
-/// the ranks' stretches do not belong together.
+/// Extends words of fewer microbatches to words of `problem`. In the middle of its word a rank repeats a sequence that
+/// has every letter once; more copies of this sequence are inserted. None if a rank has no such sequence, or if the
+/// longer words do not pass `verify`.
 std::optional<Words> stretch(const Problem &problem, const Words &words, int32_t microbatches) {
   Words result;
   for (const Word &word : words) {
@@ -55,7 +55,7 @@ std::optional<Words> stretch(const Problem &problem, const Words &words, int32_t
   return verify(problem, result).empty() ? std::optional(std::move(result)) : std::nullopt;
 }
 
-/// The problem with every pass of one length and transfers free, as a block's slots have it.
+/// The problem in a block's slots: F, B and W take one slot each, BW takes two, and transfers take none.
 Problem inSlots(const Problem &problem) {
   Problem result = problem;
   result.link = {};
@@ -68,11 +68,11 @@ Problem inSlots(const Problem &problem) {
   return result;
 }
 
-/// A block's words with gaps filled by the times of `problem`, in three ways: with each W where the block has it; with
-/// W put off until memory or a gap needs them; or with only those put off that follow a rank's last F.
+/// Three variants of a block's words, with gaps filled by the times of `problem`: each W where the block has it; each W
+/// deferred until memory or a gap needs it; only the W after a rank's last F deferred.
 std::vector<Words> fillings(const Problem &problem, const Capacities &capacities, const Words &repeated) {
   constexpr int32_t kManyRanks = 48;
-  const int64_t passes = problem.ranks < kManyRanks ? 2 : 1; // later ones change hardly anything
+  const int64_t passes = problem.ranks < kManyRanks ? 2 : 1; // more passes change hardly anything
   std::vector<Words> result;
   const auto add = [&](Words words) {
     fillGaps(problem, capacities, words, passes);
@@ -96,7 +96,7 @@ Capacities peaksOf(const Problem &problem, const Words &words) {
   return Capacities(words.size(), most);
 }
 
-/// All fillings: by the times of slots, the same and then the gaps that unequal passes leave, and by the problem's
+/// All fillings: by slot times, with a last pass that fills the gaps left by unequal passes; and by the problem's
 /// times.
 std::vector<Words> refillings(const Problem &problem, const Block &block) {
   const Words repeated = repeat(problem, block);
@@ -119,7 +119,7 @@ Times timesOf(const Problem &problem, const Words &words) {
 } // namespace
 
 Words refill(const Problem &problem, const Block &block) {
-  constexpr int32_t kLong = 3; // microbatches a rank, from which on the middle only repeats
+  constexpr int32_t kLong = 3; // microbatches per rank; with more, the middle of the words only repeats
   Problem few = problem, more = problem;
   few.microbatches = kLong * problem.ranks;
   more.microbatches = (kLong + 1) * problem.ranks;
@@ -130,7 +130,7 @@ Words refill(const Problem &problem, const Block &block) {
   std::optional<Times> least;
   for (Words &words : refillings(few, block)) {
     Times times = timesOf(few, words);
-    if (isLong) { // what so many more microbatches add
+    if (isLong) { // extrapolates what one more microbatch per rank adds
       const std::optional<Words> longer = stretch(more, words, few.microbatches);
       if (!longer)
         continue;

@@ -1,5 +1,5 @@
-// A pass's direction follows from the ranks of its neighbours. A round's size is a number of beats (Rounds.cpp) for a
-// number of microbatches.
+// A pass's direction follows from the ranks of its neighbours. A round has a number of beats (Rounds.cpp) and of
+// microbatches.
 #include "compiler/schedule/construct/RoundShape.h"
 
 #include "runtime/plan/Limits.h"
@@ -20,8 +20,8 @@ RoundShape::RoundShape(const Problem &problem)
   };
   const auto isSame = [&](int32_t s, int32_t t) { return problem.rankOf[size_t(s)] == problem.rankOf[size_t(t)]; };
   for (int32_t s = 0; s < count; ++s) {
-    // A pass goes the way by which its data came; where they come from the same rank, the way by which it sends them
-    // on.
+    // A pass has the direction from which its data comes. If the data comes from the same rank, the pass has the
+    // direction in which it sends its result.
     const bool first = s == 0 || isSame(s - 1, s), last = s + 1 == count || isSame(s, s + 1);
     forwardIsDown.push_back(!first ? goesDown(s - 1, s) : s + 1 < count ? goesDown(s, s + 1) : true);
     backwardIsDown.push_back(!last ? goesDown(s + 1, s) : s > 0 ? goesDown(s, s - 1) : false);
@@ -49,7 +49,7 @@ void RoundShape::note(bool isDown, Time length, Time handOver) {
 }
 
 std::vector<RoundSize> sizesOf(const RoundShape &shape, const RoundOptions &options) {
-  constexpr int32_t kSlowest = 8; // times as many beats as passes
+  constexpr int32_t kSlowest = 8; // most beats, as a multiple of the passes
   std::vector<RoundSize> sizes;
   const Time least =
       std::max(shape.down + shape.up, shape.longestDown + shape.longestUp + shape.weight / 100 * options.room);

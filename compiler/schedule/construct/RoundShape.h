@@ -1,4 +1,4 @@
-// Which passes of a problem go down the ranks and which go up, and how long rounds (Rounds.h) may be.
+// The direction of each pass (down or up the ranks), and the lengths of rounds (Rounds.h) to try.
 #pragma once
 
 #include "compiler/schedule/construct/Rounds.h"
@@ -9,17 +9,17 @@
 
 namespace pipec::schedule {
 
-/// What does not depend on the round.
+/// The properties of a problem that do not depend on the round.
 struct RoundShape {
   const Problem &problem;
   const bool fused;
   const int32_t count;
   std::vector<std::vector<int32_t>> stagesByRank;
-  Time down = 0, up = 0;               // the longest pass and its transfer, by direction
-  Time longestDown = 0, longestUp = 0; // without their transfers
+  Time down = 0, up = 0;               // longest pass with its transfer, by direction, in picoseconds
+  Time longestDown = 0, longestUp = 0; // longest pass without its transfer
   Time weight = 0;                     // the longest W
-  Time work = 0;                       // of the busiest rank, a microbatch
-  int32_t mostPasses = 1;              // of a rank and a microbatch in one direction
+  Time work = 0;                       // of the busiest rank, per microbatch, in picoseconds
+  int32_t mostPasses = 1;              // passes of one microbatch on one rank in one direction, at most
   std::vector<bool> forwardIsDown, backwardIsDown;
 
   explicit RoundShape(const Problem &problem);
@@ -31,13 +31,13 @@ private:
 };
 
 struct RoundSize {
-  double each; // time of a microbatch
+  double each; // picoseconds per microbatch
   Time beat;
   int32_t beats, microbatches;
 };
 
-/// Lengths of rounds to try, those first that take least time a microbatch. A length is left out if all rounds
-/// together, or a microbatch that waits a whole round for each pass, would take too long.
+/// Round lengths to try, those with the least time per microbatch first. A length is left out if its times could exceed
+/// limits::kTime: all rounds together, or a microbatch that waits a whole round for each pass.
 std::vector<RoundSize> sizesOf(const RoundShape &shape, const RoundOptions &options);
 
 } // namespace pipec::schedule

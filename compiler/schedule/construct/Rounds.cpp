@@ -1,8 +1,8 @@
-// Passes that go down the ranks and passes that go up meet without waiting if each starts in step with the others of
-// its direction: at times that differ by a multiple of a *beat*, which is what a pass down and one up take with their
-// transfers. So a round is a number of beats long. In each beat each rank has room for a pass down and one up, and a
-// microbatch waits only for a free beat where it turns or begins its next chunk. Where so many beats would be shorter
-// than a rank's work, beats are longer. W go into what is left.
+// Passes going down the ranks and passes going up meet without waiting if the starts in each direction differ by a
+// multiple of a *beat*: the time that a pass down and a pass up take with their transfers. So a round is a whole number
+// of beats long. In each beat each rank has room for a pass down and a pass up. A microbatch waits for a free beat only
+// where it turns or begins its next chunk. Where the beats of a round would take less time than a rank's work, the
+// beats are made longer. Each W goes into what is left.
 #include "compiler/schedule/construct/Rounds.h"
 
 #include "compiler/schedule/construct/RoundShape.h"
@@ -24,7 +24,7 @@ struct Path {
 
 class Round {
 public:
-  /// Counts the passes that it lays down from `left`.
+  /// `left`: how many passes the search may still place. The round subtracts the passes that it tries.
   Round(const RoundShape &shape, const Capacities &capacities, const RoundSize &size, int64_t &left)
       : shape(shape), capacities(capacities), left(left), beat(size.beat), beats(size.beats),
         microbatches(size.microbatches), length(beat * beats), circles(size_t(shape.problem.ranks), Circle(length)) {
@@ -33,7 +33,7 @@ public:
     up = beat - down;
   }
 
-  /// The least length of a round, by microbatch in it, at which the capacities hold them all.
+  /// The least time per microbatch, in picoseconds, at which the capacities hold all microbatches of a round.
   double leastEach() {
     double most = 0;
     left -= 2 * shape.count;
@@ -48,7 +48,7 @@ public:
     return alone ? most : std::numeric_limits<double>::max();
   }
 
-  /// Lays each microbatch where its waiting takes least of the scarcest rank's memory.
+  /// Places each microbatch where its waiting takes the least memory, over time, of the scarcest rank.
   bool lay() {
     const std::optional<Path> alone = pathFrom(0);
     const Wide least = areaOf(scarce, *alone);
@@ -97,7 +97,7 @@ public:
         }
       }
       std::sort(passes.begin(), passes.end(), [](const Timed &a, const Timed &b) {
-        return a.start < b.start; // no two at once
+        return a.start < b.start; // all starts differ
       });
       Word &word = words.emplace_back();
       for (const Timed &pass : passes)
@@ -113,14 +113,14 @@ private:
   const Time beat;
   const int32_t beats, microbatches;
   const Time length;
-  Time down = 0, up = 0; // from a rank to the next
-  int32_t scarce = 0;    // the rank whose memory is
+  Time down = 0, up = 0; // from a start on one rank to the start on the next
+  int32_t scarce = 0;    // the rank with the scarcest memory
   std::vector<Circle> circles;
   std::vector<Path> laid;
 
   Circle &circleOf(int32_t s) { return circles[size_t(shape.problem.rankOf[size_t(s)])]; }
 
-  /// Whether a pass would run while one of the same path does, some rounds before.
+  /// Whether a pass would overlap, modulo the round, with a pass of the same path on the same rank.
   bool meetsItself(const Path &path, int32_t s, bool isForward, Time start, Time duration) const {
     const auto meets = [&](Time other, Time otherDuration) {
       const Time since = (start - other) % length;
@@ -171,7 +171,7 @@ private:
     return path;
   }
 
-  /// The bytes that a rank holds over time, if each W ran right behind its B.
+  /// Bytes times picoseconds that a rank holds for a path, if each W ran right after its B.
   Wide areaOf(int32_t r, const Path &path) const {
     Wide area = 0;
     for (const int32_t s : shape.stagesByRank[size_t(r)]) {
@@ -182,7 +182,7 @@ private:
     return area;
   }
 
-  /// Lays each W into the first gap behind its B, in the order of the B.
+  /// Places each W into the first gap after its B, in the order of the B.
   bool layWeights() {
     if (shape.fused)
       return true;
@@ -219,7 +219,7 @@ private:
     };
     for (int32_t r = 0; r < shape.problem.ranks; ++r) {
       std::vector<Change> changes;
-      Wide live = 0; // where the round begins
+      Wide live = 0; // bytes held when the round begins
       const auto hold = [&](Time from, Time to, Wide bytes) {
         live += bytes * (to / length - from / length);
         changes.push_back({from % length, bytes});
@@ -249,7 +249,7 @@ std::optional<Words> rounds(const Problem &problem, const Capacities &capacities
       !isNeverTooLong(problem))
     return std::nullopt;
   constexpr int kTried = 30;
-  constexpr double kStep = 1.003; // from one size tried to the next
+  constexpr double kStep = 1.003; // least ratio of the times per microbatch of two sizes tried
   constexpr int64_t kMostLaid = 2'000'000, kLaid = 20;
   const RoundShape shape(problem);
   int64_t left = std::min(kMostLaid, kLaid * 3 * shape.count * problem.microbatches);

@@ -1,8 +1,8 @@
 // A microbatch is a path through the gaps that the ranks have left. Forwards and backwards that run towards each other
-// pass without waiting if their starts differ by a multiple of what a forward and a backward take with their transfers.
-// The first pass of a microbatch that has to wait brings the microbatch into this phase, and its later passes find it
-// there. So the first start is taken that memory allows. Then the path's passes are moved as late as its end allows, so
-// that the waiting is done before the microbatch holds memory.
+// pass without waiting if their starts differ by a multiple of the time that a forward and a backward take with their
+// transfers. The first pass of a microbatch that has to wait brings the microbatch into this phase, and later passes
+// stay in it. So the search takes the first start that memory allows. Then the passes of the path move as late as its
+// end allows, so the microbatch waits before it holds memory.
 #include "compiler/schedule/construct/Weave.h"
 
 #include "compiler/schedule/evaluate/Timeline.h"
@@ -59,7 +59,7 @@ public:
       return std::nullopt;
     const auto pace = Time(std::min(std::max(double(mostWork()), least) * options.pace / 100, double(limits::kTime)));
     const Time mostLag = options.fromEnd ? *std::max_element(lag.begin(), lag.end()) : 0;
-    std::vector<Time> head; // of each rank: from a start to what first changes there
+    std::vector<Time> head; // by rank: from the start of a path to its first change of the rank's memory
     for (const std::vector<int32_t> &mine : stagesByRank) {
       head.push_back(std::numeric_limits<Time>::max());
       for (const int32_t s : mine)
@@ -81,11 +81,11 @@ public:
 
 private:
   struct Path {
-    std::vector<Time> out, back; // when its passes on each stage start
+    std::vector<Time> out, back; // starts of its passes, by stage
   };
   struct Arm {
-    std::vector<Time> length, room; // of a pass, and of what is laid for it
-    std::vector<Time> hop;          // between a stage and the next
+    std::vector<Time> length, room; // length of a pass, and of the time reserved for it, by stage
+    std::vector<Time> hop;          // time between a stage and the next
   };
   struct Weight {
     Time ready;
@@ -93,26 +93,28 @@ private:
     bool operator<(const Weight &other) const { return ready < other.ready; }
   };
   struct Weights {
-    std::vector<Weight> pending; // of B laid, ascending
-    Time end = 0;                // of the last one before them
+    std::vector<Weight> pending; // W of the B placed so far, in the order in which they become ready
+    Time end = 0;                // end of the last W before `pending`
   };
   const Problem &problem;
   const Capacities &capacities;
   const WeaveOptions &options;
   const bool fused;
-  const bool followsWeights; // knows where W would go: not in rooms laid for them, nor where they come before their B
+  /// Predicts where each W goes; not needed with `room`, not possible from the end, where W come before their B.
+  const bool followsWeights;
   const int32_t count;
   const std::vector<std::vector<int32_t>> stagesByRank;
-  Arm out, back;         // F and B; B and F where it is laid from the end
-  std::vector<Time> lag; // from the end of B to that of its W, at least
-  __int128 all = 0;      // passes and transfers one after the other
+  Arm out, back;         // F and B; with `fromEnd` B and F
+  std::vector<Time> lag; // by stage: least time from the end of a B to the end of its W
+  __int128 all = 0;      // time of all passes and transfers one after the other
   std::vector<Path> laid;
   std::vector<Timeline> timelines;
   std::vector<Held> held;
   std::vector<Weights> weightsOf;
-  int32_t fullest = 0;               // the rank that refused last
-  std::vector<Held::Change> changes; // of one rank
-  std::vector<Time> own;             // of each rank: where the path's last pass on it ended, or the next one begins
+  int32_t fullest = 0;               // the rank that had too little memory last
+  std::vector<Held::Change> changes; // those of one rank, reused
+  /// By rank: end of the path's previous pass there; in tighten(), start of its following pass.
+  std::vector<Time> own;
 
   /// From the end of F on stage s to the start of F on the next stage, and from the end of B there to the start of B on
   /// s.
@@ -144,7 +146,7 @@ private:
 
   Timeline &timelineOf(int32_t s) { return timelines[size_t(problem.rankOf[size_t(s)])]; }
 
-  /// The path that ends earliest of those from `ready` on, and starts as late as that end allows.
+  /// The path that ends earliest of those from `ready` on, with each pass as late as that end allows.
   Path pathFrom(Time ready) {
     Path path;
     path.out.resize(size_t(count));
@@ -171,7 +173,7 @@ private:
     return path;
   }
 
-  /// The first path from `ready` on that memory holds; none after more tries than it ever takes.
+  /// The first path from `ready` on that fits into memory; none after kTries tries.
   std::optional<Path> pathWithin(Time ready) {
     constexpr int kTries = 1'000; // few take more than 20
     Path path = pathFrom(ready);
@@ -180,13 +182,14 @@ private:
       if (!shift)
         return path;
       const Time step = std::max<Time>(*shift, 1);
-      ready += ((path.out[0] - ready) / step + 1) * step; // until it starts the path is the same
+      ready += ((path.out[0] - ready) / step + 1) * step; // the path stays the same until its start
       path = pathFrom(ready);
     }
     return std::nullopt;
   }
 
-  /// Moves passes as late as the last one allows, so that a microbatch waits before its start, where it holds nothing.
+  /// Moves each pass as late as the end of the path allows, so that a microbatch waits before its start, where it holds
+  /// no memory.
   void tighten(Path &path) {
     own.assign(size_t(problem.ranks), std::numeric_limits<Time>::max() / 2);
     Time due = path.back[0] + back.length[0];
@@ -205,8 +208,8 @@ private:
     }
   }
 
-  /// A path's changes of a rank's bytes, ascending in time. Where W are followed, what they free is in it only
-  /// `withWeights`.
+  /// The changes of a rank's bytes by a path, in time order. With `followsWeights`, the bytes that W free are included
+  /// only if `withWeights`.
   void changesOn(int32_t rank, const Path &path, bool withWeights, std::vector<Held::Change> &changes) const {
     changes.clear();
     for (const int32_t s : stagesByRank[size_t(rank)]) {
@@ -222,7 +225,7 @@ private:
     std::sort(changes.begin(), changes.end());
   }
 
-  /// If the path would exceed some rank's capacity: by how much later it has to start at least.
+  /// If the path exceeds a rank's capacity: the least delay of its start before it can fit.
   std::optional<Time> overAt(const Path &path) {
     for (int32_t i = 0; i < problem.ranks; ++i) {
       const int32_t r = (fullest + i) % problem.ranks;
@@ -245,8 +248,8 @@ private:
     return std::nullopt;
   }
 
-  /// For how long the microbatch would take all of the scarcest rank's memory: bytes times how long it holds them, over
-  /// the capacity.
+  /// The time for which the microbatch would fill the memory of the scarcest rank: bytes times how long it holds them,
+  /// over the capacity.
   double shareOf(const Path &path) const {
     double most = 0;
     for (int32_t r = 0; r < problem.ranks; ++r) {
@@ -277,8 +280,8 @@ private:
     laid.push_back(std::move(path));
   }
 
-  /// Places the W of a rank, one after the other, into the first gaps after their B. Those that lie before everything
-  /// still to come are settled.
+  /// Places each pending W of a rank into the first gap after its B. A W that ends before the rank's part of `path`
+  /// starts is final; later paths cannot move it.
   void layWeights(int32_t rank, const Path &path) {
     Weights &weights = weightsOf[size_t(rank)];
     Held &mine = held[size_t(rank)];

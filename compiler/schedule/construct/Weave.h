@@ -1,8 +1,8 @@
-// Weaving: microbatches are laid one after the other. All passes of one are laid, into the gaps that those before it
-// leave on all ranks, as early as memory holds them, before the next is. Forwards and backwards run towards each other
-// through the ranks; they pass without waiting if they are in step (Weave.cpp), and microbatches laid like this fall
-// into step by themselves, at any costs and placement. No interval is given: distances between microbatches vary as
-// memory asks.
+// Weaving: microbatches are placed one after the other. All passes of a microbatch go into the gaps that earlier
+// microbatches leave on the ranks, as early as memory allows; then the next microbatch follows. Forwards and backwards
+// run towards each other through the ranks. They pass each other without waiting if they are in step (Weave.cpp), and
+// microbatches placed like this fall into step by themselves, for any costs and placement. There is no fixed interval:
+// the distance between microbatches varies with memory.
 #pragma once
 
 #include "compiler/schedule/construct/ListSchedule.h"
@@ -13,27 +13,27 @@
 namespace pipec::schedule {
 
 struct WeaveOptions {
-  /// The least distance between the starts of two microbatches, in hundredths of what one microbatch takes: work of the
-  /// busiest rank, or, if that is longer, the time for which it would take all of the scarcest rank's memory.
+  /// The least distance between the starts of two microbatches, in hundredths of what one microbatch takes: the work of
+  /// the busiest rank or, if that is longer, the time for which it would fill the scarcest rank's memory.
   int32_t pace = 100;
-  /// Whether F are laid with room for a W right behind them.
+  /// Whether each F is placed with room for a W right after it.
   bool room = false;
-  /// Whether all F and B of a rank are laid as if they were as long as the longest of them. Then microbatches that pass
-  /// each other without waiting on one rank do so on all. With a `pitch`, passes keep their lengths, and the time from
-  /// stage to stage is made equal instead.
+  /// Whether all F and B of a rank are placed as if they were as long as the longest of them. Then microbatches that
+  /// pass each other without waiting on one rank do so on all ranks. With a `pitch`, passes keep their lengths, and the
+  /// times from stage to stage are made equal instead.
   bool equal = false;
-  /// Whether microbatches are laid from the last one's end on, backwards in time. What is laid later gives way to what
-  /// is there. Laid forwards, a microbatch's F give way to the B of those before it; laid from the end, its B give way
-  /// to the F of those behind it.
+  /// Whether microbatches are placed backwards in time, from the end of the last microbatch. A microbatch gives way to
+  /// those placed before. Placed forwards, its F give way to the B of earlier microbatches; placed from the end, its B
+  /// give way to the F of later microbatches.
   bool fromEnd = false;
-  /// The least time that a microbatch takes from a stage to the next one (F to F) and back (B to B), both ways
-  /// together, in hundredths of the stage's F, B and W: so there is room for these where streams pass each other. With
-  /// `equal`, the way on takes as long as the way back. 0: the hand-overs alone.
+  /// The least time that a microbatch takes from a stage to the next (F to F) and back (B to B), both added, in
+  /// hundredths of the stage's F, B and W. This leaves room for these passes where streams of microbatches pass each
+  /// other. With `equal`, both directions take equally long. 0: the hand-over times alone.
   int32_t pitch = 0;
 };
 
-/// Words within the capacities. Nothing where these do not hold one microbatch, nothing limits memory, or the problem
-/// has copies, slices or groups. Needs check(problem) to have passed.
+/// Words within the capacities. None if the capacities do not hold one microbatch, memory has no limit, or the problem
+/// has copies, slices or groups of backwards. Needs check(problem) to have passed.
 std::optional<Words> weave(const Problem &problem, const Capacities &capacities, const WeaveOptions &options);
 
 } // namespace pipec::schedule

@@ -1,4 +1,4 @@
-// When a rank is busy, and what it holds, as passes are placed on it in any order.
+// When a rank is busy, and how many bytes it holds, while passes are placed on the rank in any order.
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"
@@ -8,12 +8,12 @@
 
 namespace pipec::schedule {
 
-/// Stretches in which a rank is busy.
+/// The stretches of time in which a rank is busy.
 class Timeline {
 public:
   /// The earliest start from `ready` on of a gap of this length.
   Time earliest(Time ready, Time length) const { return Search(*this, ready).earliest(ready, length); }
-  /// The latest start up to `start` of a gap of this length; `least` if that is before it.
+  /// The latest start, at most `start`, of a gap of this length; `least` if there is none after `least`.
   Time latest(Time start, Time length, Time least) const;
   void add(Time start, Time length);
 
@@ -24,7 +24,7 @@ private:
   std::vector<Stretch> busy; // ascending
 
 public:
-  /// Answers `earliest` again and again, for starts that never go back.
+  /// Answers `earliest` repeatedly, for values of `ready` that never decrease.
   class Search {
   public:
     Search(const Timeline &timeline, Time ready);
@@ -36,7 +36,7 @@ public:
   };
 };
 
-/// Bytes that a rank holds over time. What is placed fits the capacity, so sums stay small.
+/// The bytes that a rank holds over time. Everything placed fits the capacity, so sums stay small.
 class Held {
 public:
   struct Change {
@@ -44,18 +44,19 @@ public:
     Bytes bytes;
     bool operator<(const Change &other) const { return at != other.at ? at < other.at : bytes < other.bytes; }
   };
-  /// What W that are not placed yet would free, if nothing else were placed; ascending in time.
+  /// Bytes that pending W would free if nothing else were placed; ascending in time.
   std::vector<Change> expected;
 
-  /// When the bytes held would first exceed `capacity` if the changes `more` (ascending) were added; nothing: never.
+  /// The first time at which the bytes held would exceed `capacity` if the changes `more` (ascending) were added; none:
+  /// never.
   std::optional<Time> firstOver(const std::vector<Change> &more, Bytes capacity) const;
   std::optional<Time> nextRelease(Time after) const;
   void add(const Change &change);
-  /// Merges what lies up to `before`: nothing that begins sooner will be asked about.
+  /// Merges all changes up to `before`; later calls must not ask about earlier times.
   void forget(Time before);
 
 private:
-  Bytes base = 0; // at the end of what is forgotten
+  Bytes base = 0; // bytes held after the merged changes
   std::vector<Change> changes;
 };
 
@@ -64,8 +65,8 @@ struct Timed {
   Op op;
 };
 
-/// A rank's word from the times of its F and B. Each W stands where it fits before the next F or B, or where an F needs
-/// the memory that it frees.
+/// A rank's word from the times of its F and B. Each W goes where it fits before the next F or B, or where an F needs
+/// the memory that the W frees.
 Word withWeights(const Problem &problem, Bytes capacity, std::vector<Timed> passes);
 
 } // namespace pipec::schedule

@@ -1,4 +1,4 @@
-// Timing words that change in place.
+// The time of words that change in place.
 #pragma once
 
 #include "compiler/schedule/evaluate/Span.h"
@@ -19,7 +19,7 @@ public:
       : ranks(problem.ranks), objective(objective), release(size_t(problem.ranks), 0),
         walk(problem, words, objective == Objective::Span) {}
 
-  /// The objective's time of the words as they are now; kNever: they form a cycle, or take too long.
+  /// The objective's time of the words as they are now; kNever: they deadlock, or take longer than limits::kTime.
   Time time() {
     if (walk.run(release) != Walk::Outcome::Done)
       return kNever;
@@ -35,7 +35,7 @@ public:
     });
   }
 
-  /// When each letter starts in a step in which all ranks begin at 0. time() must not be kNever.
+  /// The start of each letter in a step in which all ranks begin at 0. Requires that time() is not kNever.
   const std::vector<std::vector<Time>> &starts(const Words &words) {
     begun.resize(words.size());
     for (size_t r = 0; r < words.size(); ++r)

@@ -1,5 +1,5 @@
-// One walk over words in ideal mode (links never queue, buffers never run out): longest paths by a worklist of ranks.
-// The arrays are made once, so that the span can walk the same words many times from other starts.
+// One walk over words in ideal mode (links never queue, buffers never run out): longest paths, by a worklist of ranks.
+// The arrays are allocated once, so that the span can walk the same words many times from different starts.
 #pragma once
 
 #include "compiler/schedule/evaluate/Evaluate.h"
@@ -10,29 +10,29 @@ namespace pipec::schedule {
 
 class Walk {
 public:
-  /// With origins, each end also carries the rank at whose start its longest path begins.
+  /// With origins, each end also records the rank at which its longest path begins.
   Walk(const Problem &problem, const Words &words, bool withOrigins);
 
   enum class Outcome { Done, Cycle, TooLong };
-  /// Lets each rank start at its time of `release` (0 to limits::kTime). With `starts`, a vector as long as its word
-  /// for each rank, it fills in when each letter starts.
+  /// Starts each rank at its time in `release` (0 to limits::kTime). `starts`, if given, receives the start of each
+  /// letter; it must have a vector for each rank, as long as the rank's word.
   Outcome run(const std::vector<Time> &release, std::vector<std::vector<Time>> *starts = nullptr);
 
-  /// When a rank's optimizer ends.
+  /// The end of a rank's optimizer.
   Time end(int32_t rank) const { return ranks[rank].now; }
-  /// The i of the longest path: end(rank) = release[i] + what the path takes from i's start.
+  /// The rank i at which the longest path to this rank's end begins: end(rank) = release[i] + the path's length.
   int32_t origin(int32_t rank) const { return ranks[rank].origin; }
 
 private:
   struct StageState {
-    Time forward, backward, weight, whole; // the backwards without what comes before the gradient:
+    Time forward, backward, weight, whole; // backwards without their R
     Time recompute;
-    Time down, up;                         // hand-over to the next stage, to the one before
+    Time down, up;                         // hand-over time to the next stage, to the stage before
     int32_t forwards, backwards;           // done
-    int32_t forwardWaiter, backwardWaiter; // the rank that waits for the stage's next one; -1: none
+    int32_t forwardWaiter, backwardWaiter; // the rank that waits for this stage's next F (backward); -1: none
     bool isFirst, isLast;                  // of its copy of the pipeline
-    bool isSummed;                         // it holds a weight that ranks sum
-    Time done;                             // when its last letter so far ends, where it is
+    bool isSummed;                         // holds a shared weight that several ranks sum
+    Time done;                             // end of its last letter so far, if it is summed
     int32_t doneOrigin;
   };
   struct RankState {
@@ -50,12 +50,13 @@ private:
   const Problem &problem;
   const Words &words;
   bool withOrigins;
-  size_t stride; // from stage to stage in the arrays below: microbatches plus a cache line, since powers of two share
-                 // cache sets
+  /// Distance between stages in the arrays below: the microbatches plus a cache line, since powers of two share cache
+  /// sets.
+  size_t stride;
   std::vector<StageState> stages;
   std::vector<RankState> ranks;
-  std::vector<Time> optimizer; // a rank each: of all its stages
-  /// A shared weight that several ranks sum: what that takes, and its stages on each of them.
+  std::vector<Time> optimizer; // by rank: over all its stages
+  /// A shared weight that several ranks sum: the time of the sum, and the weight's stages on each rank.
   struct Sum {
     Time takes = 0;
     std::vector<std::pair<int32_t, std::vector<int32_t>>> ranks;
@@ -63,10 +64,10 @@ private:
     int32_t origin = 0;
   };
   std::vector<Sum> sums;
-  std::vector<std::vector<int32_t>> updates; // where there are sums, by rank: its stages, in the order of their updates
-  std::vector<std::vector<int32_t>> sumsOf;  // where there are sums, by stage: indices into `sums`
-  // When a stage's F (B) of a microbatch has reached the next stage (the one before); stage × microbatches +
-  // microbatch.
+  std::vector<std::vector<int32_t>> updates; // by rank, if there are sums: its stages in the order of their updates
+  std::vector<std::vector<int32_t>> sumsOf;  // by stage, if there are sums: indices into `sums`
+  // The time at which a stage's F (backward) of a microbatch has reached the next stage (the stage before); index:
+  // stage × stride + microbatch.
   std::unique_ptr<Time[]> forwardArrival, backwardArrival;
   std::unique_ptr<int32_t[]> forwardOrigin, backwardOrigin;
   std::vector<int32_t> awake;

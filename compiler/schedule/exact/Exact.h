@@ -1,5 +1,5 @@
-// `pipec search --exact`: closes the gap between what the search finds and what is proven, from both sides. Whether an
-// order of a given time exists is asked of a solver (Decide.h); a yes is a better order, a no a better bound.
+// `pipec search --exact`: closes the gap between the words of the search and the proven bound, from both sides. A
+// solver decides whether an order of a given time exists (Decide.h): a yes gives a better order, a no a better bound.
 #pragma once
 
 #include "compiler/schedule/exact/Decide.h"
@@ -18,23 +18,25 @@ struct Exact {
   size_t problem = 0; // index of the problem that the words are for
   Words words;
   Time time = 0;
-  plan::LeastTime bound = {}; // no plan of any of the problems takes less; reached by `time`: optimal
-  bool tooLarge = false;      // some problem is larger than what is asked about, or has passes that the solver does not
-                              // know: overlapped pairs, backwards that may be whole or split, backward contexts
+  plan::LeastTime bound = {}; // lower bound for every plan of all problems; equal to `time`: the words are optimal
+  /// Some problem is too large to ask about, or has passes that the solver does not support: overlapped pairs,
+  /// backwards that may be whole or split, backward contexts.
+  bool tooLarge = false;
   int64_t questions = 0;
 };
 
-/// A placement: the times that its orders are made of, and what proofs may count, the same or less. Where the two
-/// differ, an order that the proof's times allow may take longer, and a gap is left.
+/// A placement, with two kinds of problems: the times that its orders are judged by, and the times that proofs may use,
+/// which are the same or less. If the two differ, an order that the proof allows may take longer in `orders`, and a gap
+/// stays open.
 struct ExactProblem {
   Problem orders;
-  LeastCases proofs; // one or more; each of them bounds all orders
+  LeastCases proofs; // one or more; each bounds all orders
 };
 
-/// The question about a problem by itself: its orders take what proofs count.
+/// A problem with the same times for orders and proofs.
 inline ExactProblem byItself(Problem problem) { return {problem, {LeastProblem::proven(problem)}}; }
 
-/// Words of one of the problems that verify accepts and that run within its limit.
+/// Words of one of the problems that pass verify and fit into its memory limit.
 struct KnownOrder {
   size_t problem = 0;
   Words words;
@@ -42,15 +44,15 @@ struct KnownOrder {
 
 struct ExactOptions {
   Objective objective = Objective::Span;
-  int64_t milliseconds = 10'000; // includes the search before the first question, which is never cut short
+  int64_t milliseconds = 10'000; // includes the search before the first question, which is never interrupted
   std::function<void(const Exact &, Time asking)> said = {}; // called before each question
-  std::optional<KnownOrder> start = {};                      // in place of a search
-  std::stop_token stop = {};                                 // asked to stop, it ends with what it has
+  std::optional<KnownOrder> start = {};                      // used instead of a search
+  std::stop_token stop = {};                                 // on a request to stop, returns the best so far
 };
 
-/// The best order over all problems, which differ in their placement; none where none fits. The words found leave room
-/// for two transfer buffers at each end; the bound holds for one, the fewest there can be. How far it gets depends on
-/// the machine. Needs check to have passed for each, and canDecide().
+/// The best order over all problems, which differ in their placement; none if none fits. The words leave room for two
+/// transfer buffers at each end; the bound holds for one buffer, the fewest possible. The result depends on the
+/// machine's speed. Needs check to have passed for each problem, and canDecide().
 std::optional<Exact> exact(const std::vector<ExactProblem> &problems, const ExactOptions &options = {});
 
 } // namespace pipec::schedule

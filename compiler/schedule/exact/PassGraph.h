@@ -1,6 +1,6 @@
-// The passes of a problem as a network of least distances between their starts, for an exact search. A *line* is all
-// passes of one stage and kind, which run in the order of microbatches. Times are whole multiples of a unit that
-// divides all lengths.
+// The passes of a problem as a graph of least distances between their starts, for an exact search. A *line* is all
+// passes of one stage and kind, which run in the order of microbatches. Times are multiples of a unit that divides all
+// lengths.
 #pragma once
 
 #include "compiler/schedule/model/Capacity.h"
@@ -14,16 +14,17 @@ class Passes {
 public:
   struct Arc {
     int32_t from, to;
-    Time length; // in units, as all times here
+    Time length; // in units, like all times here
   };
 
-  /// The network of all orders whose objective takes `target` picoseconds or less.
+  /// The graph of all orders that take at most `target` picoseconds by the objective.
   Passes(const Problem &problem, Objective objective, Time target);
 
   int32_t ranks() const { return problem.ranks; }
   int32_t microbatches() const { return problem.microbatches; }
   int32_t lines() const { return int32_t(problem.stages.size()) * kinds; }
-  /// The passes, and after them one that stands for the start of all, and one for the all-reduce of a gradient norm.
+  /// The number of nodes: the passes, then one node for the start of all passes, and one for the all-reduce of a
+  /// gradient norm.
   int32_t count() const { return lines() * microbatches() + 2; }
   int32_t pass(int32_t line, int32_t microbatch) const { return line * microbatches() + microbatch; }
   Letter letterOf(int32_t line) const;
@@ -33,27 +34,28 @@ public:
   __int128 change(int32_t line) const { return changeOf(problem.stages[size_t(line / kinds)], letterOf(line)); }
 
   const std::vector<Arc> &arcs() const { return network; }
-  /// What a pass's window is counted from: the start of all, or, for the span, its rank's first pass.
+  /// The node that a pass's window is counted from: the start of all passes or, for the span, the first pass of its
+  /// rank.
   int32_t anchorOf(int32_t pass) const { return anchors[size_t(pass)]; }
   Time earliest(int32_t pass) const { return least[size_t(pass)]; }
   Time latest(int32_t pass) const { return most[size_t(pass)]; }
-  /// No pass of a rank starts before firstOf, none ends after lastOf.
+  /// No pass of a rank starts before firstOf, and none ends after lastOf.
   Time firstOf(int32_t rank) const { return firsts[size_t(rank)]; }
   Time lastOf(int32_t rank) const { return lasts[size_t(rank)]; }
-  /// Of two passes of one rank: whether data, windows (earliest to latest) or the order of microbatches let only x run
-  /// first.
+  /// Whether x must run before y on their common rank, by data, by windows (earliest to latest) or by the order of
+  /// microbatches.
   bool mustPrecede(int32_t x, int32_t y) const;
-  /// False where some window is empty.
+  /// False if some window is empty.
   bool isPossible() const { return possible; }
 
-  /// The words of start times.
+  /// The words that correspond to start times.
   Words words(const std::vector<int64_t> &starts) const;
 
 private:
   const Problem &problem;
-  const int32_t kinds; // of a stage: F, B, W or F, BW
+  const int32_t kinds; // letters of a stage: F, B, W or F, BW
   Time unit = 1;
-  std::vector<Time> lengths; // of a line
+  std::vector<Time> lengths; // by line
   std::vector<std::vector<int32_t>> rankLines;
   std::vector<Arc> network;
   std::vector<int32_t> anchors;

@@ -1,5 +1,5 @@
-// Orders whose W run late: the more W stand behind a rank's last B, the more of its gradients can be complete early, in
-// the order in which the next forward needs them (Exchange::tails).
+// Orders with late W. The more W follow a rank's last B, the more of its gradients can be completed early in the order
+// in which the next forward needs them (Exchange::tails).
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"
@@ -8,9 +8,9 @@
 
 namespace pipec::schedule {
 
-/// The same words with F and B where they are, and each W of rank r behind `late(r)` B more than it would need; fewer
-/// where the rank's memory does not hold their contexts. Words with split backwards alone; W stay in order.
-/// O(letters · late).
+/// The same words with F and B unchanged, and each W of rank r delayed by `late(r)` more B than necessary, or by fewer
+/// if the rank's memory does not hold the contexts. Only for words with split backwards; W stay in order. O(letters ·
+/// late).
 Words withLateWeights(const Problem &problem, const Words &words, const std::function<int32_t(int32_t)> &late);
 
 } // namespace pipec::schedule

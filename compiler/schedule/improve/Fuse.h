@@ -1,5 +1,5 @@
-// A backward that is split costs more than one that is not. Where a W stands right behind its B, both may as well run
-// as one whole backward (BW), unless somebody waits for the gradient, which leaves when the whole is done.
+// A split backward costs more than a whole one. Where a W follows its B directly, both may run as one whole backward
+// (BW), unless another stage waits for the gradient, which a BW sends only at its end.
 #pragma once
 
 #include "compiler/schedule/model/Objective.h"
@@ -7,9 +7,9 @@
 
 namespace pipec::schedule {
 
-/// The words with whole backwards in place of such B and W where the objective's time does not get longer; of several
-/// choices the best that is found. Needs a split problem, whose whole backwards take no longer than B and W, and words
-/// that verify accepts.
+/// The words with BW in place of adjacent B and W wherever the objective's time does not grow; of several choices, the
+/// best that is found. Needs a problem with split backwards in which a BW takes no longer than B and W, and words that
+/// pass verify.
 Words fuseBackwards(const Problem &problem, const Words &words, Objective objective);
 
 } // namespace pipec::schedule

@@ -13,12 +13,13 @@ namespace pipec::schedule {
 struct Block {
   int64_t interval = 1;
   std::vector<int64_t> forward;
-  std::vector<int64_t> backwardInput;  // fused: of the backward
+  std::vector<int64_t> backwardInput;  // of BW when fused
   std::vector<int64_t> backwardWeight; // empty when fused
 };
 
-/// What must hold of a block: the sizes of its vectors, data order (F from stage to stage, B back, W after B), and no
-/// two passes of a rank in one slot modulo the interval. Empty when right, else what is wrong and where.
+/// Checks a block: the sizes of its vectors, the data order (F from stage to stage, B back, W after B), and that no two
+/// passes of a rank share a slot modulo the interval. Returns an empty string if the block is right, else what is wrong
+/// and where.
 std::string check(const Problem &problem, const Block &block);
 
 /// The words of a block repeated for every microbatch: each rank's passes in the order of their start slots. Words have

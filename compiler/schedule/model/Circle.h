@@ -1,4 +1,4 @@
-// One interval of a repeated schedule as a circle of time, and the stretches of it in which a rank is busy.
+// One interval of a repeated schedule as a circle of time, and the times in it at which a rank is busy.
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"
@@ -50,7 +50,7 @@ private:
     const auto next = firstEndingAfter(begin);
     return next == busy.end() || next->begin >= end;
   }
-  /// Stretches that touch become one.
+  /// Marks a stretch as busy; stretches that touch are joined.
   void insert(Time begin, Time end) {
     const auto next = busy.begin() + (firstEndingAfter(begin) - busy.cbegin());
     const bool joinsBefore = next != busy.begin() && std::prev(next)->end == begin;
@@ -66,7 +66,7 @@ private:
       busy.insert(next, {begin, end});
     }
   }
-  /// How long after `start` the busy stretch ends that a pass starting then would meet.
+  /// The time from `start` to the end of the busy stretch that a pass starting then would overlap.
   Time untilEnd(Time start) const {
     const Time at = start % length;
     const auto next = firstEndingAfter(at);

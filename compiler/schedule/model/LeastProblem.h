@@ -1,6 +1,6 @@
-// What proofs are made of. A Problem has the times that orders are made of: where ranks have shards, or replicas update
-// beside passes, a plan may take less than its times add up to, and hold less than its sizes do. No bound of such a
-// problem is one of a plan. A LeastProblem has times and sizes that no plan is below.
+// Problems that prove bounds of plans. A Problem has the times that orders are judged by. Where ranks have shards, or
+// replicas update weights beside passes, a plan may take less time and less memory than a Problem says; then a bound of
+// the Problem is not a bound of the plan. A LeastProblem has times and sizes that every plan reaches or exceeds.
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"
@@ -12,7 +12,8 @@ namespace pipec::schedule {
 
 class LeastProblem {
 public:
-  /// The caller knows why no plan takes or holds less than this problem says; the reason stands beside the call.
+  /// The caller must know why no plan takes less time or memory than this problem; a comment beside the call gives the
+  /// reason.
   static LeastProblem proven(Problem least) { return LeastProblem(std::move(least)); }
 
   const Problem &problem() const { return least; }
@@ -22,7 +23,7 @@ private:
   Problem least;
 };
 
-/// Each plan is a plan of at least one of these problems. So the least of the problems' bounds holds for every plan.
+/// Every plan is a plan of at least one of these problems. So the least of the problems' bounds holds for every plan.
 using LeastCases = std::vector<LeastProblem>;
 /// Several lists of cases. Each list bounds every plan, so the largest of the lists' bounds holds for every plan.
 using LeastWays = std::vector<LeastCases>;

@@ -1,5 +1,5 @@
-// What a layer takes by its *local batch*, the samples of one rank that runs it: known at some sizes, worked out
-// between them. Whoever reads a spec and whoever plans both ask here.
+// The time of a layer as a function of its *local batch*: the number of samples on one rank that runs the layer. Times
+// are known at some sizes and interpolated between them. The reader of specs and the planner both use this file.
 #pragma once
 
 #include "runtime/plan/Limits.h"
@@ -10,17 +10,17 @@
 
 namespace pipec::schedule {
 
-/// What so many samples take on one rank, in picoseconds.
+/// The time of `samples` samples on one rank, in picoseconds.
 struct TimeOfSamples {
   int64_t samples = 1;
   int64_t time = 0;
   bool operator==(const TimeOfSamples &) const = default;
 };
-/// By samples, ascending from at least 1.
+/// Ascending by samples, which are at least 1.
 using TimesBySamples = std::vector<TimeOfSamples>;
 
-/// Linear between two entries, below the first the first, above the last in proportion to it; half up, at most
-/// limits::kTime. No entries: 0.
+/// The time of `samples` samples. Linear between two entries; below the first entry, the time of the first; above the
+/// last entry, in proportion to it. Rounded half up, at most limits::kTime. Without entries: 0.
 inline int64_t timeOf(const TimesBySamples &times, int64_t samples) {
   if (times.empty())
     return 0;
@@ -28,7 +28,7 @@ inline int64_t timeOf(const TimesBySamples &times, int64_t samples) {
       std::find_if(times.begin(), times.end(), [&](const TimeOfSamples &entry) { return samples <= entry.samples; });
   if (above == times.begin())
     return times.front().time;
-  // Half up, as (2n + d) / 2d; times may fall, so the least of two goes apart.
+  // Rounds n / d half up.
   const auto rounded = [](__int128 n, int64_t d) { return (2 * n + d) / (2 * __int128(d)); };
   if (above == times.end()) {
     const __int128 time = rounded(__int128(times.back().time) * samples, times.back().samples);

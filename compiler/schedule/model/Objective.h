@@ -1,5 +1,5 @@
-// Which time a search minimizes: that of one step alone (makespan), or that per step when steps follow each other
-// (span).
+// The time that a search minimizes: that of one step alone (makespan), or the time per step when steps follow each
+// other (span).
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ private:
   uint64_t state;
 };
 
-/// A hash with one value more.
+/// Adds a value to a hash.
 inline uint64_t mixed(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9e3779b97f4a7c15;
   return hash ^ (hash >> 29);

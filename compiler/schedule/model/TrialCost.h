@@ -1,4 +1,4 @@
-// What a judge finds of a choice that is made before the order: of a cut, or of the stages to recompute.
+// The cost of a choice that precedes the order: of a cut, or of the stages to recompute.
 #pragma once
 
 #include "compiler/schedule/model/Problem.h"
@@ -7,10 +7,10 @@
 
 namespace pipec::schedule {
 
-/// The best least.
+/// Smaller is better, compared field by field.
 struct TrialCost {
-  __int128 excess = 0; // bytes over the memory limit, on the rank where it is most; 0: it fits
-  Time time = 0;       // of the objective, no less than the busiest rank's work
+  __int128 excess = 0; // bytes over the memory limit, on the rank that exceeds its limit most; 0: it fits
+  Time time = 0;       // of the objective, at least the busiest rank's work; picoseconds
   Time other = 0;      // of the other objective
   auto operator<=>(const TrialCost &) const = default;
 };

@@ -1,4 +1,4 @@
-// The choices of stages to recompute that a judge likes best. Where there are few, none is missed.
+// Finds the choices of stages to recompute with the least cost by a judge. If there are few choices, all are judged.
 #pragma once
 
 #include "compiler/schedule/model/TrialCost.h"
@@ -12,21 +12,22 @@
 
 namespace pipec::schedule {
 
-/// Nothing where the choice cannot be scheduled at all.
+/// None if the choice cannot be scheduled at all.
 using JudgeStages = std::function<std::optional<TrialCost>(const Stages &)>;
 
 class RecomputeSearch {
 public:
-  /// Judges all choices of `may` where there are at most kAll, and `most`. Else about so many: `first`; of a fixed
-  /// order, the fewest of the first stages and of the last that fit, and none where nothing must run again; of any, the
-  /// first n for all n; the best of these less a stage after the other, the longest R first; then such as have one
-  /// stage in place of another. What the judge refers to must outlive the search.
+  /// Judges all choices of `may` if there are at most kAll and at most `most`. Otherwise judges about `most` choices:
+  /// `first`; for a fixed order, the fewest of the first stages and of the last that fit, and the empty choice if
+  /// nothing must be recomputed; for any other order, the first n stages for all n; then the best of these without one
+  /// stage after the other, the longest R first; then choices with one stage exchanged for another. Everything that
+  /// `judge` refers to must outlive the search.
   RecomputeSearch(MayAgain may, std::vector<Stages> first, JudgeStages judge, int64_t most, bool isFixed = true);
 
   void run();
 
   bool looksAtAll() const;
-  /// All that were judged, the best first.
+  /// All judged choices, the best first.
   const std::set<std::pair<TrialCost, Stages>> &judged() const { return best; }
 
   static constexpr int64_t kAll = 256;
@@ -43,7 +44,7 @@ private:
   const JudgeStages judgeOf;
   const int64_t most;
   const bool isFixed;
-  int64_t left; // to be judged
+  int64_t left; // choices that may still be judged
   std::set<std::pair<TrialCost, Stages>> best;
   std::map<Stages, std::optional<TrialCost>> known;
 };

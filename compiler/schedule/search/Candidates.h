@@ -1,4 +1,4 @@
-// What the search tries, each a recipe that makes words for any number of microbatches.
+// The candidates of the search. Each is a recipe that makes words for any number of microbatches.
 #pragma once
 
 #include "compiler/schedule/catalogue/Catalogue.h"
@@ -13,18 +13,19 @@
 namespace pipec::schedule {
 
 struct Candidate {
-  std::string way;  // its row (Ways.h)
+  std::string way;  // name of its way (Ways.h)
   std::string name; // for people
-  /// The words, which may still break the capacities; nothing where the recipe does not go with the problem.
+  /// Makes the words, which may still exceed the capacities; none if the recipe does not apply to the problem.
   std::function<std::optional<Words>(const Problem &problem, const Capacities &capacities)> make;
-  bool placesWeights = false; // it chooses itself where W go
+  bool placesWeights = false; // the recipe decides where W go
 };
 
-/// Most promising first of each kind; the kinds take turns.
+/// All candidates. Within a kind the most promising comes first; the kinds alternate.
 std::vector<Candidate> candidatesOf(const Problem &problem, const Capacities &capacities);
 
-/// For each stage, how many microbatches of it a rank should hold: the rank's capacity, shared among its stages by how
-/// long each holds a microbatch; at least one. Empty where no rank has several stages, or nothing limits memory.
+/// By stage: how many microbatches a rank should hold there, at least one. The rank's capacity is divided among its
+/// stages in proportion to how long each stage holds a microbatch. Empty if no rank has several stages, or memory has
+/// no limit.
 std::vector<int32_t> sharesOf(const Problem &problem, const Capacities &capacities);
 
 } // namespace pipec::schedule

@@ -1,7 +1,7 @@
-// `schedule: auto`: the best words that a fixed amount of work finds under the memory limit. It tries the catalogue and
-// every way of compiler/schedule/construct under many options, where these leave a gap also beams, then improves the
-// best of them letter by letter. Work is counted in letters, never in seconds, so the same problem gives the same words
-// everywhere.
+// `schedule: auto`: the best words that a fixed amount of work finds under the memory limit. The search tries the
+// catalogue and every method of compiler/schedule/construct with many options. If a gap to the bound is left, it also
+// tries beam searches. Then it improves the best words letter by letter. Work is counted in letters, never in seconds,
+// so the same problem gives the same words on every machine.
 #pragma once
 
 #include "compiler/schedule/bounds/Bounds.h"
@@ -20,10 +20,10 @@ namespace pipec::schedule {
 struct SolveOptions {
   Objective objective = Objective::Span;
   int64_t effort = 100; // hundredths of the usual work
-  int32_t buffers = 2;  // transfer buffers at each end of a pair, for which memory is kept free (capacitiesOf)
-  Bytes spare = 0;      // of the limit, left free beside them
-  std::vector<std::string> without = {}; // ways (Ways.h) that are left out
-  /// Asked to stop, a search ends with the best that it has found so far.
+  int32_t buffers = 2;  // transfer buffers at each end of a pair that memory is reserved for (capacitiesOf)
+  Bytes spare = 0;      // more bytes of the limit to leave free
+  std::vector<std::string> without = {}; // names of ways (Ways.h) to leave out
+  /// On a request to stop, the search ends with the best words so far.
   std::stop_token stop = {};
 
   bool has(std::string_view way) const { return std::find(without.begin(), without.end(), way) == without.end(); }
@@ -32,18 +32,18 @@ struct SolveOptions {
 struct Solution {
   Words words;
   Time time = 0;                   // of the objective
-  Time bound = 0;                  // proven: no words take less. Equal to `time`: the words are optimal
-  std::string source;              // what made them, for people
+  Time bound = 0;                  // proven lower bound; equal to `time`: the words are optimal
+  std::string source;              // how the words were made, for people
   int64_t tried = 0;               // candidates
-  int64_t letters = 0;             // walked in all
-  std::set<std::string> ways = {}; // (Ways.h) that made or improved the words that went on to the end
+  int64_t letters = 0;             // letters walked in total
+  std::set<std::string> ways = {}; // names of the ways (Ways.h) that made or improved the words kept to the end
 };
 
-/// The lower bound of the objective's time.
+/// The lower bound of the objective's time (bounds/Bounds.h).
 Time boundOf(const Problem &problem, Objective objective);
 
-/// Adds `found`, which has words and a time, to the at most `most` shortest, unless these words are there already. The
-/// shortest come first; of equal times, what was found first.
+/// Adds `found` to `best`, which keeps the `most` shortest, unless the same words are there already. The shortest come
+/// first; of equal times, the words found first.
 template <typename Found> void keepShortest(std::vector<Found> &best, Found found, size_t most) {
   if (std::any_of(best.begin(), best.end(),
                   [&](const Found &other) { return other.time == found.time && other.words == found.words; }))
@@ -55,8 +55,8 @@ template <typename Found> void keepShortest(std::vector<Found> &best, Found foun
     best.pop_back();
 }
 
-/// Words of passes that never run together (overlap/Pairing.h has those that do). None where nothing was found that
-/// fits, or before the search was asked to stop. Needs check(problem) to have passed.
+/// Words without overlapped pairs (overlap/Pairing.h has pairs). None if no words that fit were found, or none before a
+/// request to stop. Needs check(problem) to have passed.
 std::optional<Solution> solve(const Problem &problem, const SolveOptions &options = {});
 
 } // namespace pipec::schedule
