@@ -151,9 +151,11 @@ class Chain:
     """The layers, each a stage, on microbatches of so many samples. The next one takes what one gives, so that what
     both of them keep is one storage, as within a stage."""
 
-    def __init__(self, layers, x, target=None, loss=None, keywords=None, clock=time.perf_counter, around=contextlib.nullcontext):
-        """x, target, keywords: of a microbatch. clock: seconds since some moment. around(): a context for forwards."""
-        self.around = around
+    def __init__(self, layers, x, target=None, loss=None, keywords=None, clock=time.perf_counter, around=contextlib.nullcontext,
+                 header=None):
+        """x, target, keywords: of a microbatch. clock: seconds since some moment. around(): a context for forwards. header(value): bytes
+        in front of what a layer gives, in its slot."""
+        self.around, self.header = around, header or (lambda _: 0)
         self.layers, self.x, self.target, self.loss, self.keywords, self.clock = layers, x, target, loss, keywords, clock
         self.boundary = []
 
@@ -173,7 +175,7 @@ class Chain:
                 x = stage.forward(0, x, target=self.target, keywords=self.keywords)
             took["forward"].append(self.clock() - begin)
             wants_gradient = stage.needs_gradient(0)  # that of the next layer's input: frozen layers in front have none
-            self.boundary.append((bytes_of(x), gradient_bytes_of(x, wants_gradient)))
+            self.boundary.append((self.header(x) + bytes_of(x), gradient_bytes_of(x, wants_gradient)))
         if self.loss:
             return None
         if type(x) is Tree:

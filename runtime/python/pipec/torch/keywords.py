@@ -80,10 +80,10 @@ def rows_of(value, varies=False):
     return next((each.shape[0] for each in tree_leaves(value) if isinstance(each, torch.Tensor) and each.dim() > 0), 0)
 
 
-def each_of(value, microbatches, what):
+def each_of(value, microbatches, what, of="the step"):
     """A list of what microbatches get."""
     if len(value) != microbatches:
-        raise SpecError(f"{what} is a list of {len(value)}: expected an entry of each of the step's {microbatches} microbatches, as "
+        raise SpecError(f"{what} is a list of {len(value)}: expected an entry of each of {of}'s {microbatches} microbatches, as "
                         'shapes is "vary"; what is to be cut is a tensor, or a tuple or dict of tensors')
     return value
 

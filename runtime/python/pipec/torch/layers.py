@@ -7,13 +7,16 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 from ..errors import SpecError
 from ..plan import Plan
 from . import shared
+from .keywords import each_of
 from .random import Seeded
 from .recording import WAY_OUT
 from .traced import traced
+from .varying import SHAPES
 
 
 class Layers(list):
@@ -24,16 +27,17 @@ class Layers(list):
         super().__init__(model if is_sequential else ())
         self._model = None if is_sequential else model
 
-    def record(self, example, keywords):
-        """Cuts the model, as it goes through model(example, **keywords), a microbatch."""
+    def record(self, example, keywords, shapes="same"):
+        """Cuts the model, as it goes through model(example, **keywords), a microbatch; where shapes vary, lists of these."""
         if self or self._model is None:
             return
+        given = examples(example, keywords) if varies(shapes) else [(example, keywords)]
         model, self._model = self._model, None
         names = inspect.signature(model.forward).parameters
         # What a model keeps to go on from, word by word, is of no use in training, and no tensor.
         settings = {"use_cache": False} if "use_cache" in names and "use_cache" not in keywords else {}
         try:
-            self.extend(traced(model, example, keywords, settings))
+            self.extend(traced(model, given, settings))
         except SpecError:
             raise
         except Exception as error:
@@ -47,7 +51,33 @@ class Layers(list):
                             f"example=…) first, or {WAY_OUT}")
 
 
-def layers(model: nn.Module | Sequence[nn.Module | Callable[[], nn.Module]], example: Any = None, **keywords: Any) -> list:
+def varies(shapes):
+    """Whether they do."""
+    if shapes not in SHAPES:
+        raise SpecError(f"shapes is {shapes!r}: expected {', '.join(map(repr, SHAPES))}")
+    return shapes == "vary"
+
+
+def examples(example, keywords):
+    """[(x, keywords)] of a list of microbatches and of keywords that are lists, as a step of a run with shapes="vary" takes them: of
+    each size one."""
+    if type(example) is not list:
+        raise SpecError(f'example is a {type(example).__name__}: with shapes="vary" expected a list of microbatches, of the smallest and the '
+                        "largest sizes that the run's will have")
+    found = {}
+    for number, x in enumerate(example):
+        given = {name: each_of(value, len(example), f"the keyword {name}", "example") if type(value) is list else [value] * len(example)
+                 for name, value in keywords.items()}
+        given = {name: each[number] for name, each in given.items()}
+        found.setdefault(str([each.shape for each in tree_leaves((x, given)) if isinstance(each, torch.Tensor)]), (x, given))
+    if len(found) < 2:
+        raise SpecError('all microbatches in example are of one size: with shapes="vary" let them have the smallest and the largest sizes '
+                        "that the run's will have")
+    return list(found.values())
+
+
+def layers(model: nn.Module | Sequence[nn.Module | Callable[[], nn.Module]], example: Any = None, shapes: str = "same",
+           **keywords: Any) -> list:
     """The layers of a model, as `plan` and `stages` take them.
 
     model: a list of modules (or of what makes one when called), each of which takes what the one before gives; an nn.Sequential; or any
@@ -55,6 +85,10 @@ def layers(model: nn.Module | Sequence[nn.Module | Callable[[], nn.Module]], exa
     `example`, the input of a microbatch, and `keywords`. Whatever else goes from one layer to the next, as a mask or an encoder's
     states, becomes a part of what the layer gives. Modules within stay what they are, and weights keep their names. Without an example
     `plan` records it.
+
+    shapes: "vary" for a run whose microbatches are of several sizes. `example` is then a list of microbatches, and so is each keyword
+    that has sizes: of the smallest and the largest sizes, and of others between them where the forward might do other things for
+    these. Sizes that are independent of each other have to differ in one of them.
 
     Raises SpecError where a forward does other things for other numbers, or hands on what is no tensor.
 
@@ -67,7 +101,7 @@ def layers(model: nn.Module | Sequence[nn.Module | Callable[[], nn.Module]], exa
         raise SpecError(f"model is a {type(model).__name__}: expected a torch.nn.Module or a list of these")
     found = Layers(model)
     if example is not None:
-        found.record(example, keywords)
+        found.record(example, keywords, shapes)
     return found
 
 

@@ -16,13 +16,15 @@ from ..errors import SpecError
 from ..plan import Plan, compile as compile_spec
 from . import shared
 from .keywords import call
-from .layers import Layers, make
+from .layers import Layers, examples, make, varies
 from .traced import Layer, name_of, without_numbers
+from .varying import header_of
 
 # Of a device, where nothing is measured: what matters is how one layer's time compares with another's.
 FLOPS = 200e12  # a second
 BYTES = 1e12  # to and from its memory, a second
 LAUNCH = 2e-6  # seconds of a kernel, at least
+_TARGET = ""  # goes with the keywords
 TIMES = ("forward", "backward_input", "backward_weight", "backward")
 
 
@@ -57,6 +59,10 @@ def _microbatch(value, microbatches, what):
     return tree_map(first, value)
 
 
+def _elements(value):
+    return sum(each.numel() for each in tree_leaves(value) if isinstance(each, torch.Tensor))
+
+
 def _sum(output, target):
     """Stands for a loss that is not known."""
     return sum(each.sum() for each in tree_leaves(output) if isinstance(each, torch.Tensor) and each.requires_grad)
@@ -83,8 +89,8 @@ def _alike(layers, x, keywords):
     return numbers
 
 
-def _measured(layers, x, keywords, target, loss):
-    """[{figure: seconds or bytes}] by layer."""
+def _measured(layers, x, keywords, target, loss, varying):
+    """[{figure: seconds or bytes}] by layer. varying: whether a slot has sizes in front."""
     from ..profile import Chain
 
     before = [(p, p.grad) for layer in layers for p in layer.parameters()]
@@ -98,7 +104,7 @@ def _measured(layers, x, keywords, target, loss):
             with torch.no_grad():
                 numbers = _alike(layers, x, keywords)
             run = [layers[number] for number in dict.fromkeys(numbers)]
-            chain = Chain(run, x, fake(target), loss or _sum, keywords, lambda: clock.seconds)
+            chain = Chain(run, x, fake(target), loss or _sum, keywords, lambda: clock.seconds, header=header_of if varying else None)
             found = dict(zip(dict.fromkeys(numbers), chain.measure(1, warm_up=1)))
     finally:
         for p, grad in before:
@@ -128,7 +134,7 @@ def _merged(layers, rows):
 
 
 def plan(layers: Sequence, example: Any = None, *, ranks: int, microbatches: int, schedule: str | list | dict = "1f1b",
-         keywords: dict[str, Any] | None = None, target: Any = None, loss: Callable | None = None,
+         keywords: dict[str, Any] | None = None, target: Any = None, loss: Callable | None = None, shapes: str = "same",
          profile: str | os.PathLike | None = None, **spec: Any) -> Plan:
     """A plan of a model's layers, in the program: no file, no YAML. `plan.spec` shows the spec that it is made of.
 
@@ -138,6 +144,8 @@ def plan(layers: Sequence, example: Any = None, *, ranks: int, microbatches: int
         ranks, microbatches, schedule: of the pipeline.
         keywords: of a step, {name: value}, where layers take some.
         target, loss: of a step; with them the loss counts as a part of the last layer.
+        shapes: "vary" for a run with shapes="vary". example, target and keywords are then lists of microbatches, as
+            pipec.torch.layers takes them; the plan has room for the largest.
         profile: a spec that pipec.profile has measured, whose layers' times and sizes are used. Without, times are those of a
             device of 200 Tflop/s and 1 TB/s, and tell how layers compare.
         spec: further keys of a spec, such as memory={"limit": "70GiB"}, recompute="auto" or pipeline={"stages_per_rank": 2}.
@@ -147,10 +155,18 @@ def plan(layers: Sequence, example: Any = None, *, ranks: int, microbatches: int
     Example:
         plan = pipec.torch.plan(layers, example=words, ranks=4, microbatches=16, schedule="zb-h1", memory={"limit": "70GiB"})"""
     pipeline = {"ranks": ranks, "microbatches": microbatches, "cut": "auto", **spec.pop("pipeline", {})}
-    x, keywords = _microbatch(example, microbatches, "example"), {
-        name: _microbatch(value, microbatches, f"the keyword {name}") for name, value in (keywords or {}).items()}
-    if isinstance(layers, Layers) and example is not None:
-        layers.record(x, keywords)
+    varying, keywords = varies(shapes), keywords or {}
+    if varying and example is not None:
+        given = examples(example, {**keywords, **({} if target is None else {_TARGET: target})})
+        if isinstance(layers, Layers):
+            layers.record(example, keywords, shapes)
+        x, keywords = max(given, key=lambda each: _elements(each[0]))
+        target = keywords.pop(_TARGET, None)
+    else:
+        x, target = _microbatch(example, microbatches, "example"), _microbatch(target, microbatches, "target")
+        keywords = {name: _microbatch(value, microbatches, f"the keyword {name}") for name, value in keywords.items()}
+        if isinstance(layers, Layers) and example is not None:
+            layers.record(x, keywords)
     if isinstance(layers, Layers):
         layers.check()
     if profile is not None:
@@ -158,7 +174,7 @@ def plan(layers: Sequence, example: Any = None, *, ranks: int, microbatches: int
     if example is None:
         raise SpecError("pass example=, the input of a step, or profile=, a spec that pipec.profile has measured")
     made = [make(layer, number, 0) for number, layer in enumerate(layers)]
-    rows = _measured(made, x, keywords, _microbatch(target, microbatches, "target"), loss)
+    rows = _measured(made, x, keywords, target, loss, varying)
     if tied := shared.said(made):
         spec.setdefault("shared", tied)
     found = compile_spec({"pipec": 1, "pipeline": pipeline, "layers": _merged(made, rows), "schedule": schedule, **spec})

@@ -75,8 +75,7 @@ class Call:
 
 @dataclasses.dataclass
 class Recording:
-    """calls: in their order. input, output: trees, (leaves, structure). keywords: {name: a tree}. kinds: {Value: (dtype, shape)} of the
-    input and of keywords. tensors: {name: tensor} of each Attribute. saved: names in the model's state. training: the mode that it is
+    """calls: in their order. input, output: trees, (leaves, structure). keywords: {name: a tree}. kinds: {Value: (dtype, shape)}. tensors: {name: tensor} of each Attribute. saved: names in the model's state. training: the mode that it is
     of, None: of both."""
     calls: list
     input: tuple
@@ -139,13 +138,14 @@ class _Recorder(TorchFunctionMode):
             if isinstance(leaf, torch.Tensor):
                 value = Value(None, number, keyword)
                 self.keep(leaf, value, keyword is not None)
-                self.kinds[value] = leaf.dtype, leaf.shape
                 leaf = value
             noted.append(leaf)
         return noted, structure
 
     def keep(self, tensor, value, free):
         self.values[id(tensor)], self.free[value] = value, free
+        with torch._C.DisableTorchFunction():  # which would note it
+            self.kinds[value] = tensor.dtype, tensor.shape
         self.views.setdefault(tensor.untyped_storage()._cdata, set()).add(id(tensor))
         self.alive.append(tensor)
 
@@ -214,7 +214,7 @@ class _Recorder(TorchFunctionMode):
         tensors = [each for each in leaves if isinstance(each, torch.Tensor)]
         if not any(isinstance(each, torch.Tensor) for each in outputs):
             if isinstance(what, str):
-                raise self.refused(f"{self.shown(what)} gives no tensor")
+                raise self.refused(f"{shown(what)} gives no tensor")
             if found is not None:
                 return self.check_reads(what, tensors)
             if not tensors:
@@ -229,7 +229,7 @@ class _Recorder(TorchFunctionMode):
             if isinstance(leaf, torch.Tensor):
                 self.keep(leaf, Value(number, at), free)
             elif not isinstance(leaf, _PLAIN):
-                raise self.refused(f"{self.shown(what)} gives a {type(leaf).__name__}, in which tensors cannot be seen")
+                raise self.refused(f"{shown(what)} gives a {type(leaf).__name__}, in which tensors cannot be seen")
         self.calls.append(Call(what, noted, structure, gives, grad, self.layer, free))
         return None
 
@@ -245,13 +245,13 @@ class _Recorder(TorchFunctionMode):
                 return self.values[id(leaf)]
             name = self.attributes.get(id(leaf))
             if name is None:
-                raise _Hidden(self.refused(f"{self.shown(what)} is given a tensor of {tuple(leaf.shape)}, and where this comes from "
+                raise _Hidden(self.refused(f"{shown(what)} is given a tensor of {tuple(leaf.shape)}, and where this comes from "
                                            "cannot be seen"))
             self.tensors[name] = leaf
             self.alive.append(leaf)
             return Attribute(name)
         if isinstance(leaf, nn.Module) or not isinstance(leaf, _PLAIN):
-            raise self.refused(f"{self.shown(what)} is given a {type(leaf).__name__}, in which tensors cannot be seen")
+            raise self.refused(f"{shown(what)} is given a {type(leaf).__name__}, in which tensors cannot be seen")
         return Stand.DEVICE if isinstance(leaf, torch.device) and leaf == self.device else leaf
 
     def check_reads(self, what, tensors):
@@ -267,12 +267,12 @@ class _Recorder(TorchFunctionMode):
             value = self.values.get(id(each))
             if value is None:
                 name = self.attributes.get(id(each), "tensor")
-                raise self.refused(f"{self.shown(what)} changes the model's {name} in place, of which ranks have copies")
+                raise self.refused(f"{shown(what)} changes the model's {name} in place, of which ranks have copies")
             if value.keyword is not None:
-                raise self.refused(f"{self.shown(what)} changes the keyword {value.keyword} in place")
+                raise self.refused(f"{shown(what)} changes the keyword {value.keyword} in place")
             shared = {self.values[view] for view in self.views[each.untyped_storage()._cdata]}
             if sum(self.layer_of(view) < self.layer for view in shared) > 1:
-                raise self.refused(f"{self.shown(what)} changes in place what earlier layers have given, of which there are two views")
+                raise self.refused(f"{shown(what)} changes in place what earlier layers have given, of which there are two views")
 
     def layer_of(self, value):
         return 0 if value.call is None else self.calls[value.call].layer
@@ -283,12 +283,13 @@ class _Recorder(TorchFunctionMode):
             return True
         return any(self.of_keyword(each) for each in self.calls[value.call].leaves if isinstance(each, Value))
 
-    @staticmethod
-    def shown(what):
-        return f"the module {what}" if isinstance(what, str) else f"the function {getattr(what, '__name__', what)}"
-
     def refused(self, why):
         return SpecError(f"the forward of {type(self.model).__name__} cannot be recorded: {why}; {WAY_OUT}")
+
+
+def shown(what):
+    """A call's `what`."""
+    return f"the module {what}" if isinstance(what, str) else f"the function {getattr(what, '__name__', what)}"
 
 
 class _Reads(Exception):
@@ -370,7 +371,7 @@ def _unchanged(model):
 
 
 def record(model, x, keywords, settings):
-    """The Recording of model(x, **keywords, **settings). Where training and evaluation differ in a number of calls' arguments alone,
+    """x, keywords: of a microbatch. Gives the Recording of model(x, **keywords, **settings). Where training and evaluation differ in a number of calls' arguments alone,
     Stand.MODE stands there."""
     blocks = _elements(model)
 

@@ -20,8 +20,9 @@ from .optimizers import Optimizers
 from .progress import Progress
 from .replicas import described
 from .session import Session
-from .slots import SHAPES, SIZES
+from .slots import SIZES
 from .steps import Steps
+from .varying import SHAPES
 
 
 def _path(text):

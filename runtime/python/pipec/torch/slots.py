@@ -10,7 +10,6 @@ from .varying import Pattern
 
 SIZES = ("batches of a run have one size: leave a loader's last batch out where it is smaller (drop_last=True), pad it, or begin the "
          'run with shapes="vary"')
-SHAPES = ("same", "vary")
 _SLOTS = 4096  # tensors over them that are remembered
 _NOTHING = object()  # a slot of no bytes: what a stage hands on has no gradient
 

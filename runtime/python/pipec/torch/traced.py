@@ -6,10 +6,12 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from ..errors import SpecError
-from . import recording
+from . import recording, sizes
 from .recording import Attribute, Stand, Value
+from .sizes import Compound, Size, sizes_of
 
 _RECORD = "record it with microbatches as the run's are (pipec.torch.layers(model, example=…))"
+_VARY = 'where their sizes vary, with the shortest and the longest one (example=[…, …], shapes="vary")'
 
 
 class _Names(nn.Module):
@@ -54,11 +56,11 @@ class _Free:
         return _Free, (self._calls,)
 
     def values(self, wanted, values, leaf_of, device):
-        """Adds `wanted`: {Value: (keywords that it is made of, numbers of the calls that make it)}."""
-        for value, (keywords, numbers) in wanted.items():
-            of = (device, *(values[each] for each in keywords))
+        """Adds `wanted`: {Value: (keywords and sizes that it is made of, numbers of the calls that make it)}."""
+        for value, (made_of, numbers) in wanted.items():
+            of = (device, *(leaf_of(each) for each in made_of))
             known, made = self._made.get(value, ((), None))
-            if len(known) != len(of) or known[0] != device or any(a is not b for a, b in zip(known[1:], of[1:])):
+            if len(known) != len(of) or any(a is not b if isinstance(b, torch.Tensor) else a != b for a, b in zip(known, of)):
                 made = self._make(value, values, numbers, leaf_of)
                 if type(made) is torch.Tensor:  # with numbers
                     self._made[value] = of, made
@@ -107,6 +109,7 @@ class Layer(nn.Module):
         self._input = recorded.input if number == 0 else None
         self._trees = {name: tree for name, tree in recorded.keywords.items() if number == 0 and not _values(tree[0])}
         leaves = [leaf for _, call in self._calls for leaf in call.leaves] + self._output[0]
+        self._number = number
         for _, call in self._calls:
             if call.is_module:
                 _put(self, call.what, model.get_submodule(call.what))
@@ -118,17 +121,19 @@ class Layer(nn.Module):
         for value in dict.fromkeys(_values(leaves)):
             if value.call is not None and recorded.calls[value.call].free:
                 numbers = _closure(recorded, value)
-                of = [each for number in numbers for each in _values(recorded.calls[number].leaves) if each.keyword is not None]
+                inner = [leaf for number in numbers for leaf in recorded.calls[number].leaves]
+                of = [each for each in _values(inner) if each.keyword is not None] + [size for leaf in inner for size in sizes_of(leaf)]
                 self._wanted[value] = list(dict.fromkeys(of)), numbers
         self._given = {}  # {keyword: {Value: (dtype, shape)}}
-        for value in dict.fromkeys([*_values(leaves), *(each for of, _ in self._wanted.values() for each in of)]):
+        for value in dict.fromkeys([*_values(leaves), *(each for of, _ in self._wanted.values() for each in _values(of))]):
             if value.keyword is not None:
                 self._given.setdefault(value.keyword, {})[value] = recorded.kinds[value]
                 self._trees[value.keyword] = recorded.keywords[value.keyword]
-        self._kinds = recorded.kinds
+        self._kinds, self._changes = recorded.kinds, any(type(size) is Size for _, shape in recorded.kinds.values() for size in shape)
         self.keywords = dict.fromkeys(self._trees, True)
         self.name = next((call.what for _, call in self._calls if call.is_module), f"part {number}")
         self._ends = self._last_uses()
+        self._varies = self._find_sizes(recorded)
 
     def likeness(self):
         """What two parts have in common that do the same with other weights."""
@@ -136,6 +141,31 @@ class Layer(nn.Module):
             name = without_numbers(call.what) if call.is_module else call.what
             return name, [leaf if not isinstance(leaf, (Value, Attribute)) else type(leaf) for leaf in call.leaves], call.structure
         return [of(call) for _, call in self._calls], len(self._takes or ()), len(self._gives or ()), len(self._wanted)
+
+    def _find_sizes(self, recorded):
+        """{number of a call: {Value: kind}} of those of its calls at which a layer learns sizes. Refuses a number that is no size of a
+        tensor that the layer has by then."""
+        def of(kinds):
+            return {size for _, shape in kinds for size in shape if type(size) is Size}
+
+        comes = self._takes if self._input is None else _values(self._input[0])
+        known, found = of([*map(recorded.kinds.get, comes), *(kind for kinds in self._given.values() for kind in kinds.values())]), {}
+        inner = [number for _, numbers in self._wanted.values() for number in numbers]
+        parts = [(-1, recorded.calls[number].what, leaf) for number in inner for leaf in recorded.calls[number].leaves]
+        parts += [(number, call.what, leaf) for number, call in self._calls for leaf in call.leaves]
+        parts += [(len(recorded.calls), "output", leaf) for leaf in self._output[0]]
+        own = {number for number, _ in self._calls}
+        for end, what, size in ((end, what, size) for end, what, leaf in parts for size in sizes_of(leaf)):
+            if size in known:
+                continue
+            at = next((value for value, (_, shape) in recorded.kinds.items() if value.call in own and value.call < end and size in shape), None)
+            if at is None:
+                raise SpecError(f"layer {self._number} of the {self._of} ({self.name}) cannot be played back for sizes that vary: "
+                                f"{recording.shown(what)} is given the number {size} of the examples, and no tensor that the layer has by "
+                                f"then is of that size; {recording.WAY_OUT}")
+            found.setdefault(at.call, {})[at] = recorded.kinds[at]
+            known |= of([recorded.kinds[at]])
+        return found
 
     def _last_uses(self):
         """By call, the values that nothing behind it needs: what they hold is freed."""
@@ -153,8 +183,9 @@ class Layer(nn.Module):
         if self._mode is not None and self.training != self._mode:
             raise SpecError(f"the {self._of} was recorded in {_shown(self._mode)} mode, and calls other functions in "
                             f"{_shown(self.training)} mode: record it in this one, or {recording.WAY_OUT}")
-        values = self._come_in(x)
-        self._hear(values, keywords)
+        numbers = {}  # {Size: what it is in this microbatch}
+        values = self._come_in(x, numbers)
+        self._hear(values, keywords, numbers)
         device = next((each.device for each in values.values()), None)
 
         def leaf_of(leaf):
@@ -165,7 +196,9 @@ class Layer(nn.Module):
                 return attrgetter(leaf.name)(self)
             if kind is Stand:
                 return self.training if leaf is Stand.MODE else device
-            return leaf
+            if kind is Size:
+                return numbers[leaf]
+            return leaf.made(numbers) if kind is Compound else leaf
 
         self._free.values(self._wanted, values, leaf_of, device)
         for (number, call), ends in zip(self._calls, self._ends):
@@ -177,6 +210,8 @@ class Layer(nn.Module):
             else:
                 found = _do(call, function, leaves)
             _note(values, number, call, leaves, found)
+            for value, kind in self._varies.get(number, {}).items():
+                self._check(f"what {recording.shown(call.what)} gives", kind, values[value], numbers)
             for each in ends:
                 del values[each]
         if self._gives is None:
@@ -184,23 +219,27 @@ class Layer(nn.Module):
         found = tuple(values[value] for value in self._gives)
         return found[0] if len(found) == 1 else found
 
-    def _come_in(self, x):
+    def _come_in(self, x, numbers):
         """{Value: tensor} of what the part before gives, or of the model's input."""
         if self._input is None:
-            return dict(zip(self._takes, (x,) if len(self._takes) == 1 else x, strict=True))
+            values = dict(zip(self._takes, (x,) if len(self._takes) == 1 else x, strict=True))
+            if self._changes:
+                for at, (value, leaf) in enumerate(values.items()):
+                    self._check(f"part {at} of what layer {self._number} ({self.name}) takes", self._kinds[value], leaf, numbers)
+            return values
         values = {}
         leaves, structure = pytree.tree_flatten(x)
         if structure != self._input[1]:
             raise SpecError(f"the input is {structure}, and was {self._input[1]} when the {self._of} was recorded: {_RECORD}")
         for noted, leaf in zip(self._input[0], leaves):
             if isinstance(noted, Value):
-                self._check("the input", self._kinds[noted], leaf)
+                self._check("the input", self._kinds[noted], leaf, numbers)
                 values[noted] = leaf
             elif noted != leaf:
                 raise SpecError(f"the input has {leaf!r} where the {self._of} was recorded with {noted!r}: {_RECORD}")
         return values
 
-    def _hear(self, values, keywords):
+    def _hear(self, values, keywords, numbers):
         """Adds the keywords."""
         for name, (noted, structure) in self._trees.items():
             leaves, now = pytree.tree_flatten(keywords[name])
@@ -208,14 +247,17 @@ class Layer(nn.Module):
                 shown = pytree.tree_unflatten(["a tensor" if isinstance(each, Value) else each for each in noted], structure)
                 raise SpecError(f"{name} is {keywords[name]!r}, and was {shown!r} when the {self._of} was recorded: {_RECORD}")
             for value, kind in self._given.get(name, {}).items():
-                self._check(f"the keyword {name}", kind, leaves[value.leaf])
+                self._check(f"the keyword {name}", kind, leaves[value.leaf], numbers)
                 values[value] = leaves[value.leaf]
 
-    def _check(self, what, kind, leaf):
+    def _check(self, what, kind, leaf, numbers):
+        """Refuses a tensor of another kind; notes sizes that vary."""
         dtype, shape = kind
-        if leaf.shape != shape or leaf.dtype != dtype:
-            raise SpecError(f"{what} of a microbatch is {tuple(leaf.shape)} of {leaf.dtype}, and was {tuple(shape)} of {dtype} when the "
-                            f"{self._of} was recorded: {_RECORD}")
+        if leaf.dtype == dtype and (leaf.shape == shape or self._changes and sizes.hear(leaf.shape, shape, numbers) is None):
+            return
+        why = sizes.hear(leaf.shape, shape, numbers) or ""
+        raise SpecError(f"{what} of a microbatch is {tuple(leaf.shape)} of {leaf.dtype}, and was {sizes.shown(shape)} of {dtype} when the "
+                        f"{self._of} was recorded{why}: {_RECORD}, {_VARY}")
 
 
 class _Sides:
@@ -262,12 +304,14 @@ def _closure(recorded, value):
     return sorted(found)
 
 
-def traced(model, x, keywords, settings):
-    """[Layer] of a model as it goes through model(x, **keywords, **settings), x a microbatch. settings: what is always given so."""
-    recorded = recording.record(model, x, keywords, settings)
+def traced(model, examples, settings):
+    """[Layer] of a model as it goes through model(x, **keywords, **settings). examples: [(x, keywords)], a microbatch each; several are of
+    sizes that vary. settings: what is always given so."""
+    recordings = [recording.record(model, x, keywords, settings) for x, keywords in examples]
+    recorded = sizes.merged(model, recordings) if len(recordings) > 1 else recordings[0]
     count = recorded.layers
     own = [[] for _ in range(count)]  # numbers of calls
-    made = {value: 0 for value in recorded.kinds if value.keyword is None}  # {Value: the layer that makes it}
+    made = {value: 0 for value in recorded.kinds if value.call is None and value.keyword is None}  # {Value: the layer that makes it}
     used = {}  # {Value: the last layer that uses it}
     for number, call in enumerate(recorded.calls):
         if not call.free:

@@ -3,9 +3,15 @@ import torch
 
 from .trees import Layout, Tree
 
+SHAPES = ("same", "vary")  # of a Run
 _LAYOUTS = 256  # remembered of a boundary
 _NUMBER = torch.int64.itemsize
 _ALIGNMENT = 64
+
+
+def header_of(value):
+    """Bytes in front of a Tree, or of a tensor, in a slot."""
+    return Pattern(Layout.of(value)).header
 
 
 class Pattern:
