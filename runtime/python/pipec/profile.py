@@ -9,9 +9,9 @@ import statistics
 import sys
 import time
 import traceback
+import weakref
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map
 
@@ -118,7 +118,7 @@ _WHAT = {"layers": "let it give a list of the model's modules, or of what makes 
 
 
 class Storages(TorchDispatchMode):
-    """Those that operations inside it have made."""
+    """Those that operations inside it have made. References are Python's: PyTorch 2.8 frees memory twice where a StorageWeakRef ends."""
 
     def __init__(self):
         super().__init__()
@@ -131,12 +131,12 @@ class Storages(TorchDispatchMode):
             if isinstance(each, torch.Tensor):
                 storage = each.untyped_storage()
                 if storage._cdata not in given:
-                    self.made[storage._cdata] = StorageWeakRef(storage), storage.nbytes()
+                    self.made[storage._cdata] = weakref.ref(storage), storage.nbytes()
         return found
 
     def alive(self, *aside):
         """Their bytes, those of some tensors aside."""
-        self.made = {key: each for key, each in self.made.items() if not each[0].expired()}
+        self.made = {key: each for key, each in self.made.items() if each[0]() is not None}
         keys = {each.untyped_storage()._cdata for value in aside for each in tensors_of(value)}
         return sum(size for each, (_, size) in self.made.items() if each not in keys)
 
