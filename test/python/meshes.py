@@ -90,13 +90,16 @@ def train(case):
     rank, _ = plan.place(torch.distributed.get_rank(group) % plan.world)
     modules = pipec.torch.stages(plan, [wrapped(layer, how, mesh["dp"]) for layer in layers()], rank)
     own, losses = models.adamw(modules.values()), []
-    with pipec.torch.Run(plan, modules, loss=nn.functional.mse_loss, group=group, progress=False) as run:
-        for step in range(STEPS):
+    options = {"checkpoint": case["states"], "resume": True, "state": {"optimizer": own}} if "states" in case else {}
+    with pipec.torch.Run(plan, modules, loss=nn.functional.mse_loss, group=group, progress=False, **options) as run:
+        for step in range(run.steps_done, case.get("steps", STEPS)):
             x, target = batch(step, 0 if how == "tp" else part)
             with Sums() as sums:
                 losses.append(run.step(x, target=target).item())
             own.step()
             own.zero_grad()
+        if "states" in case:
+            run.evaluate(x, target=target)  # which leaves gathered weights
     weights = {}
     for stage in plan.stages(rank):
         for number, layer in enumerate(modules[stage.stage]):

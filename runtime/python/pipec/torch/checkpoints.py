@@ -10,6 +10,7 @@ import torch
 from ..errors import RunError, SpecError
 from . import folder, optimizer_state
 from .folder import Content
+from .sharded import Pipelines, like, whole
 from .units import layers_of, title, units_of
 
 _PLANNED = ""  # the name of the plan's optimizer; others have those in the Run's `state`
@@ -30,7 +31,20 @@ class Checkpoints:
         self._state, self._keeps, self._keep, self._beside = state, keeps, keep, save == "beside"
         self._units = units_of(model, names) if keeps else []
         self._random, self._loaded, self._patience = None, None, idle or _PATIENCE
+        self.pipelines = Pipelines(model)  # beside this one
         self._writing, self._memory = None, {}  # what is not complete; the copies that are written beside steps
+
+    def begin(self, path):
+        """The folder of this run, for the Run's `checkpoint`."""
+        if self.pipelines.count > 1 and self._model.world_rank == 0:
+            self.pipelines.mirror(path)
+        return self.pipelines.folder(path)
+
+    def meet(self, session):
+        """Once the ranks have met."""
+        said = session.all_say([self.pipelines.number, self.pipelines.count])
+        if self._keeps:
+            self.pipelines.agree(said, self._model.plan)
 
     def note_random(self):
         """Keeps the random state for a checkpoint, which is written at the next step's beginning: by then the program has drawn
@@ -80,33 +94,42 @@ class Checkpoints:
         """On rank 0: makes a checkpoint once all ranks have written. left: an event, once nobody wants it any more."""
         world, end = self._model.plan.world, time.monotonic() + self._patience
         while not folder.is_written(path, world):
-            if left.wait(_PAUSE):
+            self._wait(path, left, end, "other ranks")
+            if left.is_set():
                 return
-            if time.monotonic() > end:
-                raise RunError(f"{path}: other ranks have not written their parts: let checkpoint be a folder that all ranks have in "
-                               "common")
+        while not self.pipelines.number and not self.pipelines.are_written(path):
+            self._wait(path, left, end, "other pipelines of the mesh")
+            if left.is_set():
+                return
         folder.complete(path, world, {"step": step, "layers": layers_of(self._model.plan)})
-        for _, old in folder.steps(path.parent)[:-self._keep]:
+        for old in self.pipelines.old(path, self._keep):
             folder.remove(old)
+
+    @staticmethod
+    def _wait(path, left, end, who):
+        if not left.wait(_PAUSE) and time.monotonic() > end:
+            raise RunError(f"{path}: {who} have not written their parts: let checkpoint be a folder that all have in common")
 
     def _collect(self):
         """(units for the manifest, {file: Content}) of this rank."""
         model, units, contents = self._model, [], {}
+        states = [unit.state() for unit in self._units]  # fully_shard has its shards in place then
         optimizers, pending = self._own_optimizers(), self._optimizers.pending()
-        for unit in self._units:
-            weights, others = unit.state()
+        for unit, (weights, others) in zip(self._units, states):
+            weights = {name: whole(value) for name, value in weights.items()}  # the mesh's others gather too
             said = {"name": unit.name, "first": unit.first, "layers": unit.layers, "weights": None, "names": None,
                     "of_model": unit.of_model, "optimizer": [], "gradients": None, "buffers": {}}
             self._collect_optimizers(unit, optimizers, said, contents)
-            if model.replica == 0:
+            gradients = {name: whole(pending[id(p)]) for name, p in unit.parameters().items() if id(p) in pending}
+            if model.replica == 0 and not self.pipelines.number:
                 said["weights"], said["names"] = f"{unit.name}.safetensors", list(weights)
                 contents[said["weights"]] = Content(weights, others or None, "other")
-                names = unit.parameters()
-                if gradients := {name: pending[id(p)] for name, p in names.items() if id(p) in pending}:
+                if gradients:
                     said["gradients"] = f"state/{unit.name}.gradients.safetensors"
                     contents[said["gradients"]] = Content(gradients)
             elif buffers := {name: value for name, value in weights.items() if name not in unit.parameters()}:
-                said["buffers"][str(model.replica)] = name = f"state/{unit.name}.buffers-{model.replica}.safetensors"
+                copy = model.replica or self.pipelines.number
+                said["buffers"][str(copy)] = name = f"state/{unit.name}.buffers-{copy}.safetensors"
                 contents[name] = Content(buffers)
             units.append(said)
         contents[f"state/process-{model.world_rank:05}.safetensors"] = Content({}, self._of_process(optimizers), "state")
@@ -130,6 +153,8 @@ class Checkpoints:
             found = {name: optimizer_state.of_parameters(each, names) for name, each in optimizers}
             file = f"{unit.name}.optimizer.safetensors"
         else:
+            return
+        if self.pipelines.number:
             return
         said["optimizer"].append(file)
         contents[file] = Content({}, {name: each for name, each in found.items() if each["parameters"]}, "optimizer")
@@ -155,15 +180,17 @@ class Checkpoints:
 
     def load(self, what):
         """The instruction LOAD."""
-        reader, model = folder.Reader(what.path.decode()), self._model
+        path, model = pathlib.Path(what.path.decode()), self._model
+        reader = folder.Reader(self.pipelines.of_first(path))
+        own = folder.Reader(path) if self.pipelines.number and folder.is_complete(path) else reader
         if reader.layers != layers_of(model.plan):
             raise SpecError(f"{reader.path}: is of a model of {reader.layers} layers, the plan {model.plan.name} has "
                             f"{layers_of(model.plan)}: resume with a plan of as many layers")
-        _, state = reader.read(f"state/process-{model.world_rank % reader.world:05}.safetensors")
+        _, state = own.read(f"state/process-{model.world_rank % own.world:05}.safetensors")
         self._check_state(state)
         states = {}  # by id of a parameter: {optimizer: {"kind", "state", "settings"}}
         for unit in self._units:
-            self._load_unit(reader, unit, states)
+            self._load_unit(reader, own, unit, states)
         self._load_optimizers(states)
         for name, each in self._state.items():
             if name in state["state"]:
@@ -186,7 +213,8 @@ class Checkpoints:
             raise SpecError(f"{other[0]} of the run's state is an optimizer of the model's parameters alone in either the run or the "
                             "checkpoint: pass what it was saved with")
 
-    def _load_unit(self, reader, unit, states):
+    def _load_unit(self, reader, own, unit, states):
+        """own: the reader of this pipeline's own part."""
         said = reader.units.get(unit.name)
         if said is None:
             there = [each for each in reader.units.values()
@@ -197,8 +225,8 @@ class Checkpoints:
                             "of the plan's layers (pipec.torch.stages makes it) loads in the cut alone in which it was saved")
         tensors, others = reader.read(said["weights"])
         tensors = {name: value for name, value in tensors.items() if name in said["names"]}
-        if own := said["buffers"].get(str(self._model.replica)):
-            tensors.update(reader.read(own)[0])
+        if buffers := own.units.get(unit.name, said)["buffers"].get(str(self._model.replica or self.pipelines.number)):
+            tensors.update(own.read(buffers)[0])
         unit.load(tensors, others or {})
         parameters = unit.parameters()
         for optimizer, found in self._optimizers_of(reader, unit, said).items():
@@ -209,7 +237,7 @@ class Checkpoints:
         for name, gradient in gradients.items():
             p = parameters[name]
             if p.grad is None:
-                p.grad = gradient.to(p.device)
+                p.grad = like(gradient.to(p.device), p)
             else:  # where replicas sum
                 p.grad.copy_(gradient)
 

@@ -68,6 +68,11 @@ def steps(folder):
     return sorted((int(match[1]), each) for match, each in found if match)
 
 
+def is_complete(path):
+    """Whether a step's folder has all that it is to have."""
+    return (pathlib.Path(path) / _MANIFEST).exists()
+
+
 class Content:
     """What a file is to have: tensors by name, and a plain value, which may have tensors too."""
 
@@ -151,7 +156,7 @@ def complete(path, world, facts):
     ordered = sorted(units.values(), key=lambda unit: unit["first"])
     weight_map = {}
     for unit in ordered:
-        for name in unit["names"] if unit["layers"] else ():
+        for name in (unit["names"] or ()) if unit["layers"] else ():  # none: another pipeline of the mesh has them
             if (other := weight_map.setdefault(name, unit["weights"])) != unit["weights"] and not unit["of_model"]:
                 raise SpecError(f"names calls two tensors {name}, in {other} and in {unit['weights']}: let each have a name of its own")
     sizes = sum(files[name]["bytes"] for name in set(weight_map.values()))

@@ -3,6 +3,7 @@ parameter, that of another rank, or of a replica that updates its share of a lay
 import torch
 
 from ..errors import SpecError
+from .sharded import like_values, whole_values
 
 
 def is_layered(optimizer, units):
@@ -31,7 +32,7 @@ def of_parameters(optimizer, names):
         for name in names.get(id(p), ()):
             if settings not in groups:
                 groups.append(settings)
-            found[name] = {"state": state["state"].get(index), "group": groups.index(settings)}
+            found[name] = {"state": whole_values(state["state"].get(index)), "group": groups.index(settings)}
     return {"kind": type(optimizer).__name__, "groups": groups, "parameters": found}
 
 
@@ -54,7 +55,7 @@ def take(title, optimizer, found):
             taken = of["settings"]
             state["state"].pop(index, None)
             if of["state"] is not None:
-                state["state"][index] = of["state"]
+                state["state"][index] = like_values(of["state"], p)
         saved.update(taken or {})
     optimizer.load_state_dict(state)
 

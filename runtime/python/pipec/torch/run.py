@@ -92,6 +92,7 @@ class Run:
             self._session.until_end_of_step()
             self._session.steps_done = self._session.instruction.step
             check_replicas(self._model, self._session)
+            self._checkpoints.meet(self._session)
             check_ranks(self._model, self._session, self._checks, self._keys, shapes)
             self._session.done()
             self._checkpoints.note_random()
@@ -121,6 +122,8 @@ class Run:
                 lib.SAVE: checkpoints.save, lib.LOAD: checkpoints.load}
         self._session.does = {kind: model.device.in_order(work) for kind, work in does.items()}
         layers = described(model.flat, model.shared.described())
+        if checkpoint is not None:
+            checkpoint = self._checkpoints.begin(checkpoint)
         self._session.open(resume=int(resume), device=model.device.name, deadline=deadline or 0, idle=idle or 0,
                            checkpoint=_path(checkpoint), every=every, control=_path(control), trace=_path(trace), adapt=_path(adapt),
                            overwrite=int(overwrite), layers=layers, layer_count=len(layers), folders=1)

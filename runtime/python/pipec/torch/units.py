@@ -4,6 +4,7 @@ import dataclasses
 import torch
 
 from ..errors import SpecError
+from .sharded import like
 from .traced import Layer
 
 _SHOWN = 4  # names in a message
@@ -41,15 +42,12 @@ class Unit:
         return {self.names(self.first, name): p for name, p in self.module.named_parameters(remove_duplicate=False)}
 
     def state(self):
-        """({name in the whole model: tensor}, {own name: other value}) of its weights and buffers."""
+        """({name in the whole model: tensor}, {own name: other value}) of its weights and buffers; a sharded one as it is."""
         tensors, others = {}, {}
         for name, value in self.module.state_dict().items():
             if not isinstance(value, torch.Tensor):
                 others[name] = value
                 continue
-            if hasattr(value, "full_tensor"):
-                raise SpecError(f"{self.title}: {name} is a DTensor, and a checkpoint keeps no parts of sharded tensors yet: train "
-                                "without checkpoint, and save it with torch.distributed.checkpoint")
             whole = self.names(self.first, name)
             if whole in tensors:
                 raise _twice(whole, self.title, self.title)
@@ -69,7 +67,8 @@ class Unit:
             wrong.append(f"it has {sorted(others)} beside tensors, the run {sorted(own_others)}")
         if wrong:
             raise SpecError(f"{self.title}: the checkpoint is of another model: {'; '.join(wrong[:_SHOWN])}")
-        state = {name: tensors[self.names(self.first, name)] for name in self.module.state_dict() if name not in others}
+        state = {name: like(tensors[self.names(self.first, name)], value) for name, value in self.module.state_dict().items()
+                 if name not in others}
         self.module.load_state_dict({**state, **others})
 
 
