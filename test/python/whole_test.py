@@ -128,11 +128,22 @@ class LayersTest(unittest.TestCase):
         counts = Bare(lambda self, x: self.count.add_(1) * x)
         counts.register_buffer("count", torch.zeros(()))
         self.refused(counts, "add_ changes the model's count in place, of which ranks have copies" + way_out)
-        self.refused(nn.Linear(4, 4), "a Linear has no ModuleList and no Sequential in it, where it could be cut: pass .* a list of modules")
+        self.refused(nn.Linear(4, 4), "a Linear has no ModuleList, Sequential or ModuleDict of blocks in it, where it could be cut"
+                     ": pass .* a list of modules")
         self.refused(Bare(lambda self, x: torch.ones(2, 4)), "nothing goes from layer 0 of the Bare to the next one: pass .* a list of modules")
         self.refused(Unused(), "it calls none of blocks.0, blocks.1, blocks.2" + way_out)
         self.refused(Bare(), "a Bare fails on the example, RuntimeError: .*", x=torch.ones(2, 5))
         self.refused("model", "model is a str: expected a torch.nn.Module")
+
+    def test_a_dict_of_blocks(self):
+        """As torchtitan's models have it; a dict of other parts is none."""
+        model = Bare()
+        model.blocks = nn.ModuleDict({str(number): nn.Linear(4, 4) for number in range(3)})
+        model.forward = lambda x: model.blocks["2"](model.blocks["1"](model.blocks["0"](x)))
+        layers = pipec.torch.layers(model, example=torch.ones(2, 4))
+        self.assertEqual([[*layer.state_dict()] for layer in layers], [[f"blocks.{number}.weight", f"blocks.{number}.bias"] for number in range(3)])
+        model.blocks["1"] = nn.Tanh()
+        self.refused(model, "a Bare has no ModuleList, Sequential or ModuleDict of blocks in it")
 
     def test_recording_leaves_no_trace(self):
         model = Bare(lambda self, x: self.norm(nn.functional.dropout(x, 0.5)))

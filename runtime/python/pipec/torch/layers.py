@@ -81,9 +81,10 @@ def layers(model: nn.Module | Sequence[nn.Module | Callable[[], nn.Module]], exa
     """The layers of a model, as `plan` and `stages` take them.
 
     model: a list of modules (or of what makes one when called), each of which takes what the one before gives; an nn.Sequential; or any
-    other module with an nn.ModuleList in it, in front of whose elements it is cut. The forward of such a model is recorded: once, on
-    `example`, the input of a microbatch, and `keywords`. Whatever else goes from one layer to the next, as a mask or an encoder's
-    states, becomes a part of what the layer gives. Modules within stay what they are, and weights keep their names. Without an example
+    other module with an nn.ModuleList in it (or an nn.ModuleDict of blocks of one type), in front of whose elements it is cut. The forward
+    of such a model is recorded: once, on `example`, the input of a microbatch, and `keywords`. Whatever else goes from one layer to the
+    next, as a mask or an encoder's states, becomes a part of what the layer gives. Modules within stay what they are, and weights keep
+    their names. Without an example
     `plan` records it.
 
     shapes: "vary" for a run whose microbatches are of several sizes. `example` is then a list of microbatches, and so is each keyword

@@ -92,21 +92,23 @@ class Recording:
 
 
 def _elements(model):
-    """{module: name} of what layers begin with: the elements of the outermost ModuleLists, or where there are none of Sequentials."""
-    for kind in (nn.ModuleList, nn.Sequential):
+    """{module: name} of what layers begin with: the elements of the outermost ModuleLists, or where there are none of Sequentials, or of
+    ModuleDicts whose elements are of one type."""
+    for kind in (nn.ModuleList, nn.Sequential, nn.ModuleDict):
         found = {}
 
         def look(module, name):
             for key, child in module.named_children():
                 path = f"{name}.{key}" if name else key
-                if isinstance(child, kind) and len(child) > 1:
+                of_blocks = kind is not nn.ModuleDict or len({*map(type, child.children())}) == 1
+                if isinstance(child, kind) and len(child) > 1 and of_blocks:
                     found.update({each: f"{path}.{number}" for number, each in child.named_children()})
                 else:
                     look(child, path)
         look(model, "")
         if found:
             return found
-    raise SpecError(f"a {type(model).__name__} has no ModuleList and no Sequential in it, where it could be cut: {WAY_OUT}")
+    raise SpecError(f"a {type(model).__name__} has no ModuleList, Sequential or ModuleDict of blocks in it, where it could be cut: {WAY_OUT}")
 
 
 class _Recorder(TorchFunctionMode):
