@@ -15,8 +15,7 @@ struct WorkerSetup {
   RunOptions options;
   asio::ip::address listenOn; // where peers reach the process
   bool catchSignals = false;  // whether SIGINT and SIGTERM ask the controller to end the run; a second one kills
-  HostTalk *talk =
-      nullptr; // talks to the program around the process (RunOptions::hosting); outlives the worker; null: no host
+  HostTalk *talk = nullptr;   // talks to the host program (RunOptions::hosting); outlives the worker; null: no host
   std::string leader;  // the process that has the controller, for messages: "rank 0 at first", "piperun (pid 17)"
   bool joined = false; // whether a launcher has started the processes: rank 0 leads, and each has an address
 };

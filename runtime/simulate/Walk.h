@@ -105,8 +105,7 @@ private:
     std::array<std::unique_ptr<plan::Time[]>, kKept> completed; // of step k in order: completed[k % kKept]
     std::vector<Waiter> waiters;                                // queues that wait for this one
     plan::Time ready = 0;                                       // while posted: from when it could start
-    plan::Time pairEnd =
-        0; // end of the overlapped pair that has begun; while posted with sums: when it came to the first
+    plan::Time pairEnd = 0; // end of the pair that has begun; while posted with sums: when it came to the first
     int32_t place = 0;
     // Whether the head is a transfer that waits for its other side, or waits for its turn on a shared device, or for
     // the other shards in a sum.
