@@ -1,4 +1,4 @@
-// What the decision maker knows and did, as report and runs print it.
+// JSON of what the decision maker knows and has decided, for reports and runs.
 #pragma once
 
 #include "runtime/adapt/Decider.h"

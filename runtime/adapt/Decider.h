@@ -1,4 +1,4 @@
-// Follows the policy that would have cost least.
+// The decider chooses the variant of each step. It follows the policy that would have cost least so far.
 #pragma once
 
 #include "runtime/adapt/Estimator.h"
@@ -10,36 +10,36 @@
 
 namespace pipec::adapt {
 
-/// Of a step: what it is to run, and why.
+/// What a step is to run, and why.
 struct Decision {
   size_t from = 0, to = 0; // candidates
-  Time at = 0;             // when: the end of what had been measured
+  Time at = 0;             // when the decision was made: the end of the measurements that it used
   std::string policy, why;
-  Times predicted;   // of each candidate, by the policy
-  int64_t dwell = 0; // for how many steps it is expected to hold
+  Times predicted;   // by candidate: duration of the step, by the policy
+  int64_t dwell = 0; // number of steps for which the choice is expected to stay the best
 };
 
 class Decider {
 public:
   explicit Decider(std::vector<const plan::Variant *> candidates, size_t first = 0);
 
-  /// Chooses among others from now on. What is known of network and ranks stays.
+  /// From now on chooses among other candidates. Keeps what is known of the network and the ranks.
   void choose(std::vector<const plan::Variant *> candidates, size_t running);
 
-  /// Called once a step, when the next is to be permitted. What was decided before need not have been done:
+  /// Called once per step, when the next is to be permitted. Earlier decisions need not have been carried out:
   /// `report.candidate` says what runs.
   Decision decide(const StepReport &report);
 
   const Estimator &estimates() const { return estimator; }
-  /// How much longer all would have taken with the first candidate throughout.
+  /// How much longer the run would have taken with the first candidate throughout.
   Time won() const { return ahead; }
 
 private:
   struct Scored {
     Policy policy;
-    size_t proposed = 0; // for the step that runs
+    size_t proposed = 0; // its choice for the step that runs
     Times predicted;     // of that step
-    Time score = 0;      // what it would have cost, old steps counting less
+    Time score = 0;      // what the policy would have cost; older steps count less
   };
 
   Hindsight look(const StepReport &report);
@@ -52,14 +52,14 @@ private:
   Estimator estimator;
   Phase phase;
   History history;
-  size_t turn = 0; // which candidate is looked at even if it seems too long
+  size_t turn = 0; // the candidate to simulate next even if it seems too slow
   std::vector<Scored> policies;
   std::vector<int64_t> corrections; // by candidate, in 1024ths
-  std::vector<int64_t> measured;    // by candidate: how often, at most 8
+  std::vector<int64_t> measured;    // by candidate: how often it was measured, at most 8
   size_t leader = 0;
   size_t before = 0; // what ran when the last decision was made
-  size_t left = 0;   // and before that
-  Time moving = 0;   // what it took to move units in the last swap that did
+  size_t left = 0;   // what ran before that
+  Time moving = 0;   // time that moving units took in the last swap that moved any
   Time ahead = 0;
   Regimes regimes;
 };

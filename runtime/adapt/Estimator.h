@@ -1,4 +1,4 @@
-// What the network and the ranks are like, from what was measured.
+// Estimates the network and the speed of ranks from measurements.
 #pragma once
 
 #include "runtime/adapt/StepReport.h"
@@ -6,41 +6,41 @@
 
 namespace pipec::adapt {
 
-/// Of a directed link, from its last measured slice.
+/// A directed link, by its last measured slice.
 struct LinkEstimate {
   Time latency = 0;
   int64_t bandwidth = 0; // bytes a second; 0: unlimited
   int64_t samples = 0;
-  Time spread = 0; // between the longest and the shortest transfer of the slice
+  Time spread = 0; // difference between the longest and the shortest transfer of the slice
   Time since = 0;  // when that slice began
 };
 
-/// Of a rank, from the last step: what its operations take, in percent of the plan's costs; of a shard, of what its
-/// own times would be on a healthy one.
+/// A rank, by the last step: duration of its operations in percent of the plan's costs; a shard: in percent of its own
+/// times on a healthy device.
 struct RankEstimate {
   int64_t percent = 100;
   int64_t samples = 0;
   Time since = 0; // when that step began
 };
 
-/// What a link was like while these transfers went over it.
+/// Bandwidth and latency of a link during these transfers.
 simulate::Scenario::Stretch stretchOf(const Tally &tally, Time at);
 
 class Estimator {
 public:
-  /// `shards`: of each rank of the plan.
+  /// `shards`: shards of each rank of the plan.
   explicit Estimator(int32_t shards = 1) : shards(shards) {}
 
   void take(const StepReport &report);
 
-  /// What held during a step, slice by slice from 0 on, and so again and again. Links of which nothing was ever
-  /// measured are left as the plan has them.
+  /// The network and ranks during a step, slice by slice from 0 on, repeated for ever. Links that were never measured
+  /// are left as the plan has them.
   simulate::Scenario during(const StepReport &report) const;
-  /// What held in the last slices of it, so many.
+  /// The same for the last `slices` slices of the step.
   simulate::Scenario lately(const StepReport &report, int slices) const;
 
   const std::map<std::pair<int32_t, int32_t>, LinkEstimate> &links() const { return known; }
-  /// By process, where ranks have shards (Slice::ranks).
+  /// By rank; with shards by process (Slice::ranks).
   const std::map<int32_t, RankEstimate> &ranks() const { return knownRanks; }
 
 private:

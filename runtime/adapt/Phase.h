@@ -1,4 +1,4 @@
-// A load that repeats: its period, and what the network was like one period ago.
+// Finds the period of a network load that repeats, and what the network was like one period ago.
 #pragma once
 
 #include "runtime/adapt/StepReport.h"
@@ -13,17 +13,16 @@ class Phase {
 public:
   void take(const StepReport &report);
 
-  /// The lag at which what transfers took is most like itself, by autocorrelation over equal parts of time; at least
-  /// one half, and seen twice. 0: there is none.
+  /// The period at which the durations of transfers are most similar to themselves, by autocorrelation over equal parts
+  /// of time: the correlation is at least one half, and the period was seen twice. 0: there is none.
   Time period() const;
 
-  /// What the links should be like from the end of the last report on: as a period ago. Times count from there. Nothing
-  /// without a period.
+  /// The expected links from the end of the last report on, at time 0: as one period ago. Nothing without a period.
   std::optional<simulate::Scenario> expected() const;
 
 private:
   static constexpr size_t kRemembered = 1024; // slices
-  std::deque<Slice> slices;                   // one behind the other
+  std::deque<Slice> slices;                   // without gaps
 };
 
 } // namespace pipec::adapt

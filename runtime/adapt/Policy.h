@@ -1,4 +1,4 @@
-// Ways to choose the next step's candidate from what each would have taken so far.
+// Policies: ways to choose the next step's candidate from what each candidate would have taken so far.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -12,15 +12,15 @@ namespace pipec::adapt {
 
 using plan::Time;
 
-/// What each candidate would have taken, by candidate.
+/// By candidate: what it would have taken.
 using Times = std::vector<Time>;
 
-/// Of one step, as known when the next was decided.
+/// One step, as known when the next was decided.
 struct Hindsight {
-  Times step;         // under what was measured in it
-  Times late, latest; // under what was measured in the last half of it, and in the last eighth
-  Times phase;        // the next step under what was measured a period ago; empty where there is none
-  Time end = 0;       // of what was measured
+  Times step;         // on the network measured in the step
+  Times late, latest; // on the network measured in the last half of the step, and in the last eighth
+  Times phase;        // the next step on the network measured one period ago; empty without a period
+  Time end = 0;       // end of the measurements
 };
 
 /// The last steps, the newest last.
@@ -29,9 +29,9 @@ inline constexpr size_t kRemembered = 256;
 
 struct Policy {
   std::string name;
-  /// What the next step would take with each candidate, as this policy sees it. The history is not empty.
+  /// The policy's prediction of the next step's duration with each candidate. The history is not empty.
   std::function<Times(const History &)> predict;
-  int64_t stays = -1; // with this candidate, whatever is predicted; -1: it takes the least
+  int64_t stays = -1; // always chooses this candidate; -1: chooses the shortest prediction
 };
 
 /// stay v; last 1, 2, 4 … 32; now (half), now (eighth); phase.
@@ -40,7 +40,7 @@ std::vector<Policy> policiesFor(size_t candidates);
 /// The candidate of the least time, the first of equals.
 size_t leastOf(const Times &times);
 
-/// The mean over the last steps, of at most so many.
+/// By candidate: the mean over the last `steps` steps at most.
 Times meanOf(const History &history, size_t steps);
 
 } // namespace pipec::adapt

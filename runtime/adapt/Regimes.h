@@ -1,4 +1,4 @@
-// For how long what is the best now is expected to stay so, from how long that lasted before.
+// Predicts how long the best candidate stays the best, from how long earlier ones did (a regime).
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -14,8 +14,8 @@ class Regimes {
 public:
   explicit Regimes(size_t best = 0) : regime(best) {}
 
-  /// Of a step the best candidate. Steps for which it should go on: the mean remaining life of regimes of this age;
-  /// where there were none, as long as this one has lasted, and of the first ones a while.
+  /// Takes the best candidate of a step. Returns the number of steps for which it should stay the best: the mean
+  /// remaining life of regimes of this age. If none was as old, as long as this one has lasted, and at least kAtFirst.
   int64_t expect(size_t best) {
     constexpr int64_t kAtFirst = 16;
     if (best != regime) {
@@ -39,7 +39,7 @@ private:
   int64_t age = 0;
 };
 
-/// Whether a swap is worth what it costs: it gains so much a step, for so many steps.
+/// Whether a swap pays: `gain` per step, for `dwell` steps, is more than `cost`.
 inline bool pays(plan::Time gain, int64_t dwell, plan::Time cost) { return __int128(gain) * dwell > cost; }
 
 } // namespace pipec::adapt

@@ -1,4 +1,4 @@
-// The kinds of backends, for who chooses one.
+// The kinds of backends, for makeBackend().
 #pragma once
 
 #include "runtime/backend/Backend.h"

@@ -1,4 +1,4 @@
-// What a run was asked for.
+// The options of a run.
 #pragma once
 
 #include "runtime/device/Pace.h"
@@ -13,7 +13,7 @@
 
 namespace pipec::runtime {
 
-/// What all processes of a run have in common.
+/// The options that all processes of a run share.
 struct RunOptions {
   int64_t steps = 1;
   std::string device = "host";       // or "cuda"
@@ -21,28 +21,29 @@ struct RunOptions {
   int32_t localRank = -1;            // this process's number on its machine, which chooses its GPU; -1: its rank
   std::string stage = "synthetic";   // what computes (runtime/stage/MakeStage.h)
   Pace pace = Pace::Carry;           // Real for every stage but the synthetic one
-  plan::Time deadline = 0;           // picoseconds that a pass or a transfer may last; 0: nothing is too long
-  plan::Time idle = 0;       // picoseconds that a process may save or load its state, make its stages, or, as a host,
-                             // be in its first step or between two steps; 0: no limit
-  plan::Time rendezvous = 0; // picoseconds until all processes must have met; 0: no limit
-  bool trace = false;        // whether events are reported to the controller
-  std::string ownTrace;      // the file to which the process writes its events; empty: none
-  int32_t attempt = 0;       // how often a launcher has started all processes before
-  std::string checkpoint;    // folder; empty: none
-  int64_t every = 0;         // steps from one checkpoint to the next; 0: only one at the end
-  int64_t evaluateEvery = 0; // steps from one evaluation to the next; 0: there are none
+  plan::Time deadline = 0;           // the longest that a pass or a transfer may last, picoseconds; 0: no limit
+  plan::Time idle = 0; // the longest that a process may save or load its state, make its stages, or, as a host, be in
+                       // its first step or between two steps, picoseconds; 0: no limit
+  plan::Time rendezvous = 0;                         // picoseconds until all processes must have met; 0: no limit
+  bool trace = false;                                // whether events are reported to the controller
+  std::string ownTrace;                              // the file to which the process writes its events; empty: none
+  int32_t attempt = 0;                               // how often a launcher has started all processes before
+  std::string checkpoint;                            // folder; empty: none
+  int64_t every = 0;                                 // steps from one checkpoint to the next; 0: only one at the end
+  int64_t evaluateEvery = 0;                         // steps from one evaluation to the next; 0: there are none
   std::shared_ptr<const simulate::Scenario> network; // links and ranks that differ from the plan's; null: none do
   bool realNetwork = false;                // whether transfers take what the sockets take; without a scenario only
-  bool runsJobs = true;                    // those that the plan has
+  bool runsJobs = true;                    // whether the plan's background jobs run
   std::map<std::string, std::string> jobs; // what computes them, by name (runtime/job/MakeJob.h); others: synthetic
   bool measure = false;                    // whether processes keep what they measure, for the controller to ask for
-  std::string keepsCut = "the run has no --checkpoint"; // why no layer can move to another stage; empty: they can
-  std::vector<std::vector<CallPoint>> calls;            // of the plan's variants, by rank; empty: their beginnings
+  std::string keepsCut = "the run has no --checkpoint"; // why no layer can move; empty: layers can move
+  std::vector<std::vector<CallPoint>>
+      calls; // call points of the plan's variants, by rank; empty: the beginnings of steps
 
-  Hosting hosting = {}; // of a program that computes by itself
+  Hosting hosting = {}; // for a host program that computes by itself
 
   bool hosted() const { return hosting.handover != nullptr; }
-  /// Steps from one checkpoint to the next; 0: none in mid-run.
+  /// Steps from one checkpoint to the next; 0: none before the end.
   int64_t savesEvery() const { return checkpoint.empty() ? 0 : every; }
   /// The most bytes that a transfer carries.
   plan::Bytes payload() const { return network || realNetwork || device != "host" ? INT64_MAX : payloadLimit(pace); }

@@ -1,5 +1,5 @@
-// Files of a folder in which others may write too. What a name leads to is never trusted: no link is followed, nothing
-// waits for the other end of a pipe, and what is no regular file is refused.
+// Files of a folder in which others may write too. Names are never trusted: no link is followed, opening does not wait
+// for the other end of a pipe, and anything but a regular file is refused.
 #pragma once
 
 #include "runtime/plan/Status.h"
@@ -23,7 +23,7 @@ public:
   const std::string &why() const { return reason; }
   /// In bytes, when it was opened.
   int64_t size() const { return bytes; }
-  /// The next bytes, as many as there is room for; none at its end. False on an error, which why() then has.
+  /// Reads the next bytes into `part`, as many as fit; none at the end. False on an error, which why() then has.
   bool read(std::vector<char> &part);
   /// Makes its content durable. False on an error, which why() then has.
   bool sync();
@@ -36,14 +36,14 @@ private:
   std::string reason;
 };
 
-/// All of a file, which must not be longer than `most` bytes; else `why` says what is wrong.
+/// Reads all of a file of at most `most` bytes. On failure `why` says what is wrong.
 bool readFolderFile(const std::string &path, int64_t most, std::vector<uint8_t> &bytes, std::string &why);
 
-/// Makes a new, empty file in place of whatever has the name, which is only removed. Code::Run if it cannot.
+/// Makes a new, empty file. Removes whatever had the name before, without opening it. Code::Run if that fails.
 Status createFolderFile(const std::string &path);
 
-/// Puts a file with these bytes in place of whatever has the name, in one piece. Until then the bytes stand in
-/// `path`.partial, so one process at a time does that. Code::Run if it cannot be written.
+/// Replaces whatever has the name by a file with these bytes, atomically. Until then the bytes are in `path`.partial,
+/// so only one process at a time may do this. Code::Run if the file cannot be written.
 Status replaceFolderFile(const std::string &path, std::span<const uint8_t> bytes);
 
 } // namespace pipec::runtime

@@ -13,7 +13,7 @@ namespace pipec::runtime {
 /// The path of a step's folder.
 std::string stepFolder(const std::string &folder, int64_t step);
 
-/// Where a run begins: takes the hold, removes what killed runs began, and says from which step the run goes on.
+/// Begins a run: takes the lock, removes what killed runs left unfinished, and says from which step the run goes on.
 /// Code::Usage if there is a checkpoint and the user has asked neither to resume nor to overwrite; Code::Input if the
 /// only checkpoint has a state of each process (Checkpoint.h). Call prepareFolder() before.
 Status openStepFolders(const std::string &folder, const FolderUse &use, FolderHold &hold,

@@ -26,7 +26,7 @@ public:
   /// Negative before the start.
   Time now() const { return (monotonic() - start) * 1000; }
 
-  /// Returns at or after `time`, never before. The timer slack of the thread adds to it.
+  /// Returns at or after `time`, never before. The thread's timer slack adds to the delay.
   void sleepUntil(Time time) const {
     int64_t at = nanoseconds(time);
     timespec t{time_t(at / 1'000'000'000), long(at % 1'000'000'000)};

@@ -17,14 +17,14 @@ using QueueId = uint32_t; // index into plan::Program::queues
 
 struct Stream;
 
-/// Which executed instruction a piece of work is; travels with it for messages, tags and traces.
+/// Names the executed instruction that a piece of work belongs to, for messages, tags and traces.
 struct Label {
   const plan::Operation *operation = nullptr; // the plan's, which outlives the run
   int64_t microbatch = 0;
   int64_t step = 0;
-  int64_t epoch = 0;               // which plan or variant: counts up at a swap
-  const Stream *program = nullptr; // of the step
-  int64_t evaluation = 0;          // of an evaluation before `step`: its round, from 1; else 0
+  int64_t epoch = 0;               // number of the plan or variant that runs: counts up at each swap
+  const Stream *program = nullptr; // the stream that has the step
+  int64_t evaluation = 0;          // for an evaluation before `step`: its round, from 1; else 0
 };
 
 /// A transfer buffer, or none. The memory is the device's.
@@ -64,28 +64,29 @@ public:
   /// event is recorded.
   virtual void issued(QueueId queue, bool awaited) { (void)queue, (void)awaited; }
 
-  /// What work of others goes on, where the device has such a thing, else nullptr. CUDA: the CUstream.
+  /// The stream for work of others, if the device has streams, else nullptr. CUDA: the CUstream.
   virtual void *stream(QueueId queue) {
     (void)queue;
     return nullptr;
   }
 
-  /// Zeroed memory, aligned to kAlignment, that stays until the device goes; nullptr if there is not enough. One thread
-  /// at a time. A device on which that would wait for what runs refuses once it has started.
+  /// Allocates zeroed memory, aligned to kAlignment, that lives as long as the device; nullptr if there is not enough.
+  /// One thread at a time. If allocating would wait for running work, a device refuses once it has started.
   virtual std::byte *allocate(plan::Bytes bytes) = 0;
-  /// Until the next step is run nothing of the rank's runs, a job neither: once all that was issued has completed.
+  /// To call once everything issued has completed. Until the next step nothing of this rank runs, not even a background
+  /// job.
   virtual void rest() {}
-  /// How many bytes it can still allocate, where it can say; 0 where it has started and refuses.
+  /// The number of bytes that the device can still allocate, if it knows; 0 once it has started and refuses.
   virtual plan::Bytes room() { return INT64_MAX; }
 
-  // A host may not touch a device's memory otherwise. At rest only: what was issued has completed.
+  // The host reaches a device's memory only through these. At rest only: everything issued has completed.
 
   /// Copies what `from` holds to the host.
   virtual void read(Slot from, std::byte *to) = 0;
   virtual void write(Slot to, const std::byte *from) = 0;
 };
 
-/// How often the instructions of each queue are executed in a step: what its counter advances by.
+/// By queue: the number of instructions executed in a step, by which its counter advances.
 std::vector<int64_t> executedByQueue(const plan::Program &program);
 
 } // namespace pipec::runtime

@@ -1,4 +1,4 @@
-// The first thing that went wrong on a rank. Any thread may raise it; the rest of the rank hears of it and stops.
+// The first error on a rank. Any thread may raise it; listeners tell the rest of the rank, which stops.
 #pragma once
 
 #include "runtime/plan/Status.h"

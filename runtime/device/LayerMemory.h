@@ -11,11 +11,11 @@ enum class Number : uint8_t { Float32 = 1, Float64 = 2 };
 constexpr plan::Bytes sizeOf(Number number) { return number == Number::Float64 ? 8 : 4; }
 
 struct LayerMemory {
-  std::byte *gradients = nullptr; // so many elements, where they stay for the whole run
-  std::byte *weights = nullptr;   // likewise
+  std::byte *gradients = nullptr; // `elements` elements; the address stays the same for the whole run
+  std::byte *weights = nullptr;   // as `gradients`
   int64_t elements = 0;
   Number type = Number::Float32;
-  /// What the plan says of the layer; a stage that emulates may hold fewer bytes of it.
+  /// The layer in the plan; a stage that emulates may hold fewer bytes of it.
   plan::Layer planned;
 };
 

@@ -1,6 +1,6 @@
-// What a rank measures while it runs: the transfers to it, from when both ends were ready until the data were there,
-// its operations, and when its steps ended. Kept until somebody asks, in pieces of time that grow if nobody does, so
-// that it needs no more memory in a long step than in a short one.
+// A meter collects what a rank measures while it runs: the transfers to it, from when both ends were ready until the
+// data arrived, its operations, and when its steps ended. It keeps them until they are taken, in time slots that grow
+// if nobody takes them, so that a long step needs no more memory than a short one.
 #pragma once
 
 #include "runtime/adapt/Measured.h"
@@ -17,32 +17,32 @@ public:
   using Time = plan::Time;
 
   explicit Meter(int32_t rank) : Meter(rank, rank) {}
-  /// `process`: among all, where ranks have shards (adapt::Slice::ranks).
+  /// `process`: the world rank, with shards (adapt::Slice::ranks).
   Meter(int32_t rank, int32_t process) : rank(rank), process(process) {}
 
   // From any thread.
 
-  /// A transfer from `peer`. `latency`: the part of its time in which the wire was free already.
+  /// A transfer from `peer`. `latency`: the part of its time after the wire was free.
   void transferred(int32_t peer, Time begin, Time end, Time latency, plan::Bytes bytes);
-  /// Operations, the last of which ended then.
+  /// Operations; the last one ended at `end`.
   void computed(const adapt::Tally &operations, Time end);
-  /// A step's last instruction on some queue of the device ended then.
+  /// A step's last instruction on some queue of the device ended at `end`.
   void stepped(int64_t step, Time end);
   /// The rank has evaluated for `took` picoseconds. The meter leaves that time out of the ends of steps.
   void paused(Time took);
 
   struct Taken {
     std::vector<adapt::Sample> samples;
-    std::vector<std::pair<int64_t, Time>> steps; // when steps before `complete` ended, of those not yet taken
+    std::vector<std::pair<int64_t, Time>> steps; // ends of steps before `complete` that were not taken yet
   };
-  /// What has been measured since the last time. `complete`: all steps before it are.
+  /// Returns what was measured since the last call. `complete`: all steps before it are complete.
   Taken take(int64_t complete);
 
 private:
-  /// Of a link, or of the rank's operations: ascending by time, one for each piece of it.
+  /// The samples of a link, or of the rank's operations: ascending by time, one per time slot.
   struct Track {
     static constexpr size_t kMost = 32;
-    Time piece = Time(1) << 24; // 17 us
+    Time piece = Time(1) << 24; // length of a time slot: 17 us at first
     std::vector<adapt::Sample> samples;
     void add(const adapt::Sample &sample);
     void append(const adapt::Sample &sample);
@@ -51,7 +51,7 @@ private:
 
   const int32_t rank;
   const int32_t process;
-  std::mutex mutex; // over all that follows
+  std::mutex mutex; // guards everything below
   Time pauses = 0;
   std::map<std::pair<int32_t, int32_t>, Track> tracks;
   std::deque<std::pair<int64_t, Time>> steps;

@@ -21,9 +21,9 @@ public:
   Time begin(Time ready) const { return pace == Pace::Carry ? ready : clock.now(); }
 
   /// How long to hold back work that takes `cost` on a queue of lower priority. Under Pace::Carry the order must be the
-  /// simulator's, in which a queue knows at once what has become ready. Here word of that takes a while, so the head of
-  /// a queue of higher priority may have been ready first and be heard of later. The deadline of the held work stays,
-  /// so it ends no later.
+  /// simulator's, in which a queue knows at once what has become ready. A real queue learns this a little later, so the
+  /// head of a queue of higher priority may have been ready first and be seen later. The deadline of the held work does
+  /// not change, so it ends no later.
   Time grace(Time cost) const {
     constexpr Time kMost = 2'000'000'000; // 2 ms, far more than it takes to wake a thread if the machine has room
     return pace == Pace::Carry ? std::min(cost / 4, kMost) : 0;

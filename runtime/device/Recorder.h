@@ -1,5 +1,6 @@
-// What a queue did: when each step began and ended on it, how late its work was against its deadlines, and, for a
-// trace, when each instruction began and ended: which one that was is only looked up when the trace is written.
+// A recorder keeps what a queue did: when each step began and ended on it, how late its work was against its deadlines,
+// and, for a trace, when each instruction began and ended. Which instruction that was is looked up only when the trace
+// is written.
 #pragma once
 
 #include "runtime/device/Stream.h"
@@ -31,10 +32,10 @@ public:
   int64_t count() const;
   double mean() const; // all in picoseconds
   plan::Time max() const { return largest; }
-  /// `part` of all work was no later: 0.5 is the median. 0 if there was none.
+  /// The lateness that the fraction `part` of all work did not exceed: 0.5 is the median. 0 if there was no work.
   double quantile(double part) const;
 
-  /// For sending it on: sum, largest, then the buckets up to the last filled one.
+  /// For sending: sum, largest, then the buckets up to the last filled one.
   std::vector<int64_t> pack() const;
   static Lateness unpack(const std::vector<int64_t> &packed);
 
@@ -54,13 +55,13 @@ private:
   plan::Time largest = 0;
 };
 
-/// Of a rank's step, on device queues: what the simulator's PlaceResult holds.
+/// A rank's step on device queues: what the simulator's PlaceResult holds.
 struct StepTimes {
   plan::Time firstStart = INT64_MAX;
   plan::Time lastEnd = INT64_MIN;
 };
 
-/// What a shard computed in a step, and what that takes on a healthy one by the plan.
+/// The time that a shard computed in a step, and the plan's time for this on a healthy device.
 struct OwnTimes {
   plan::Time own = 0;
   plan::Time planned = 0;
@@ -74,29 +75,29 @@ public:
   bool device = false; // a device queue: its work counts in `steps`
   bool trace = false;
   std::vector<StepTimes> steps;
-  std::vector<OwnTimes> own; // by step, where ranks have shards
+  std::vector<OwnTimes> own; // by step, with shards
   Lateness lateness;
 
-  /// What is recorded next, in this order: the step's instructions on this queue. Rounds of an evaluation count in
-  /// `lateness` alone.
+  /// Says which instructions are recorded next: the step's instructions on this queue, in order. Rounds of an
+  /// evaluation count in `lateness` alone.
   void begin(const std::shared_ptr<const Round> &round, const Stream &stream);
 
-  /// `due`: when it should have started, so that lateness at the start of a run counts; `end`: when it really ended;
-  /// `late`: real end less deadline. `count`: for how many instructions this record stands, those since the last
-  /// record.
+  /// `due`: when the work should have started, so that lateness at the start of a run counts. `end`: when it really
+  /// ended. `late`: real end less deadline. `count`: the number of instructions since the last record, which this
+  /// record stands for.
   void record(plan::Time due, plan::Time end, plan::Time late, int64_t count = 1) {
     first = std::min(first, due);
     last = std::max(last, end);
     lateness.add(late, count);
   }
-  /// For the trace, of each instruction: when it really started and ended.
+  /// For the trace: when each instruction really started and ended.
   void log(plan::Time start, plan::Time end) {
     if (trace)
       times.add({start, end});
   }
-  /// Likewise, of a piece of the rank's job in the waits of a step; on a track behind those of `queues` queues.
+  /// For the trace: a piece of the rank's job in the waits of a step, on a track after those of `queues` queues.
   void logPiece(int64_t ofStep, plan::Time start, plan::Time end, int64_t atoms, size_t queues);
-  /// Of each instruction of a shard, before it is logged.
+  /// For each instruction of a shard, before log().
   void computed(plan::Time took, plan::Time waited, plan::Time planned) {
     if (step >= 0) {
       if (own.size() <= size_t(step))
@@ -111,7 +112,7 @@ public:
   void settle();
 
   std::vector<trace::Event> events() const;
-  /// Forgets them: while the queue has nothing to run.
+  /// Forgets all events. To call while the queue has nothing to run.
   void clearEvents();
 
 private:
@@ -119,8 +120,8 @@ private:
     plan::Time start;
     plan::Time end;
   };
-  /// Grows without moving what it holds: a small block, then large ones, on large pages where there are any, since
-  /// clearing pages one by one costs more than what is written on them.
+  /// Grows without moving its entries: a small block, then large blocks, on large pages if there are any, since
+  /// clearing pages one by one costs more than writing to them.
   class Log {
   public:
     void add(const Times &times) {
@@ -142,7 +143,7 @@ private:
     size_t room = 0;                              // of all blocks
     Times *place = nullptr, *end = nullptr;       // in the last block
   };
-  /// What a stretch of the log is of: which instructions they were follows from their stream.
+  /// A stretch of the log: its instructions follow from their stream.
   struct Stretch {
     size_t first;
     std::shared_ptr<const Round> round;
@@ -150,10 +151,11 @@ private:
   };
   trace::Event eventOf(const Round &round, const Walk &walk, size_t number) const;
 
-  int64_t step = -1; // that `first` and `last` are of; -1: no step
+  int64_t step = -1; // the step of `first` and `last`; -1: no step
   plan::Time first = INT64_MAX, last = INT64_MIN;
   Log times;
-  std::deque<std::pair<plan::Time, plan::Time>> parts; // of a shard, beside `times`: computing, and waiting for others
+  std::deque<std::pair<plan::Time, plan::Time>>
+      parts; // with shards, beside `times`: time computing, and time waiting for other shards
   std::vector<Stretch> stretches;
   std::vector<trace::Event> pieces;
 };

@@ -1,7 +1,6 @@
-// The sums between the shards of a rank, as who computes sees them: calls that return when their result is there. All
-// shards of a rank make the same ones in the same order, each within an instruction or where portions are told; which
-// one it is, its kind and its size are compared. Results do not depend on timing: what is added up is added in the
-// order of shards.
+// The collectives between the shards of a rank, as blocking calls. All shards of a rank make the same calls in the same
+// order, each within an instruction or while portions are set; the instruction, the kind and the size of the call are
+// compared. Results do not depend on timing: values are added in the order of shards.
 #pragma once
 
 #include "runtime/device/Device.h"
@@ -20,21 +19,23 @@ public:
 
   // By one thread at a time.
 
-  /// What comes is within this instruction; of portions, which come before step label.step, its operation is null.
+  /// The calls that follow are within this instruction; while portions are set before step label.step, its operation is
+  /// null.
   virtual void begin(const Label &label) = 0;
   virtual void end() = 0;
 
-  // Each blocks until it is done, and returns why it could not be; empty: it is. After a failure of the run none is.
+  // Each call blocks until it is done. Returns why it failed; empty: it succeeded. After a failure of the run all fail.
 
-  /// Until all shards have come here. `latest`: when the last of them was ready.
+  /// Waits until all shards have come here. `latest`: when the last of them was ready.
   virtual std::string meet(plan::Time ready, plan::Time &latest) = 0;
-  /// Leaves the sums of so many numbers in `values`, on every shard.
+  /// Leaves the sums of `count` numbers in `values`, on every shard.
   virtual std::string sum(std::byte *values, int64_t count, Number type) = 0;
-  /// Of shards() * count numbers the sums of this shard's count, which lie behind those of the shards before it.
+  /// Sums shards() * count numbers and leaves this shard's `count` of the sums in `share`; the first shard's come
+  /// first.
   virtual std::string scatter(const std::byte *values, int64_t count, Number type, std::byte *share) = 0;
-  /// The shares of all shards, one behind the other.
+  /// Leaves the shares of all shards in `values`, one behind the other.
   virtual std::string gather(const std::byte *share, int64_t count, Number type, std::byte *values) = 0;
-  /// Bytes from each to each, by shard.
+  /// Sends bytes from each shard to each. `sent` and `received`: numbers of bytes, by shard.
   virtual std::string exchange(const std::byte *out, std::span<const int64_t> sent, std::byte *in,
                                std::span<const int64_t> received) = 0;
 };

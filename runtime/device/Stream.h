@@ -1,6 +1,7 @@
-// The instructions of one step, of a whole program or of one queue, in issue order and still rolled, with all that can
-// be known of them in advance. Walk is the one place where the runtime unrolls: the interpreter walks a program's
-// stream for a device that wants every instruction issued, a device that runs its queues itself walks theirs.
+// A stream has the instructions of one step, of a whole program or of one queue, in issue order and with their loops,
+// with everything that can be known of them in advance. Walk is the only place where the runtime unrolls loops: the
+// interpreter walks a program's stream for a device that wants every instruction issued; a device that runs its queues
+// itself walks their streams.
 #pragma once
 
 #include "runtime/device/Device.h"
@@ -14,19 +15,18 @@ namespace pipec::runtime {
 struct Stream {
   struct Item {
     const plan::Operation *operation;
-    const Slot *in;  // of the first trip's microbatch, in a table of all microbatches; null: none. Of a send: the
-                     // receiver's slot, empty where that memory cannot be reached from here
-    const Slot *out; // likewise; of a transfer: its slot. A reshard takes from the one
-                     // and brings to the other
+    const Slot *in;  // of the first trip's microbatch, in a table by microbatch; null: none. Send: the receiver's slot,
+                     // empty if that memory cannot be reached from here
+    const Slot *out; // as `in`; transfer: its slot. A reshard takes from `in` and brings to `out`
     QueueId queue;
     uint32_t firstWait;
     uint32_t waits;
     int32_t microbatch;
     int32_t microbatchStride;
-    bool pauses = true;  // the queue does not just go on behind this: what follows waits, or somebody waits for this
-    bool heads = false;  // an overlapped pair, whose two follow it in the stream
-    bool awaited = true; // of a program's stream: in some trip a wait, of this step or the next, names its count
-    plan::Window window = {}; // of its wait, for pieces
+    bool pauses = true;       // whether the next instruction waits, or another waits for this one
+    bool heads = false;       // the header of an overlapped pair; both passes follow it in the stream
+    bool awaited = true;      // in a program's stream: in some trip a wait, of this step or the next, names its count
+    plan::Window window = {}; // window for pieces while it waits
 
     int64_t microbatchOf(int64_t trip) const { return microbatch + microbatchStride * trip; }
     Slot slot(const Slot *first, int64_t trip) const { return first ? first[microbatchStride * trip] : Slot{}; }
@@ -41,14 +41,14 @@ struct Stream {
   std::vector<Wait> waits;
   std::vector<plan::Segment> segments; // none empty
   int64_t executed = 0;                // instructions in a step
-  int64_t piece = 0;                   // of the compute queue: atoms of a piece of the rank's job
-  std::vector<plan::Time> windows;     // likewise: the lengths of those of the step, the longest first
-  // Of a program's stream:
+  int64_t piece = 0;                   // compute queue: atoms of a piece of the rank's job
+  std::vector<plan::Time> windows;     // compute queue: lengths of the step's windows, the longest first
+  // A program's stream only:
   int64_t microbatches = 0;        // of a step
   std::vector<int32_t> recomputed; // the stages whose forwards run again
 };
 
-/// Stands at one instruction of a stream, which outlives it.
+/// A position in a stream, which must outlive it.
 class Walk {
 public:
   Walk() = default;
@@ -67,17 +67,17 @@ public:
     if (round == trips)
       *this = at(*stream, segment + 1);
   }
-  /// The same within a segment, where no more than that has to be looked at.
+  /// Moves on within a segment, which costs less.
   void nextHere() {
     const bool wraps = ++item == end;
     item = wraps ? begin : item;
     round += wraps;
   }
-  /// Instructions of the segment from here on, this one included.
+  /// The number of instructions of the segment from this one on.
   int64_t left() const { return (trips - round) * (end - begin) - (item - begin); }
 
 private:
-  /// At the first instruction of a segment, by value: who walks keeps where it stands in registers.
+  /// The first instruction of a segment. Returned by value, so that the position stays in registers.
   static Walk at(const Stream &stream, size_t segment);
 
   const Stream *stream = nullptr;
@@ -88,25 +88,25 @@ private:
 
 /// One step of a program as a device gets it.
 struct Round {
-  std::shared_ptr<const void> owner; // of the streams and all that they refer to
+  std::shared_ptr<const void> owner; // keeps the streams and everything that they refer to
   const Stream *whole = nullptr;
-  const std::vector<Stream> *queues = nullptr; // the same, by queue of the device
+  const std::vector<Stream> *queues = nullptr; // the same instructions, by queue of the device
   int64_t step = 0;
   int64_t epoch = 0;
-  std::vector<int64_t> starts;            // of each queue: what it counts once all steps before this one are done
-  std::vector<int64_t> previous;          // likewise, of the step before
+  std::vector<int64_t> starts;            // by queue: its count when all steps before this one are done
+  std::vector<int64_t> previous;          // by queue: the same for the step before
   bool fenced = true;                     // the step before ran another program, or none: its counts mean nothing now
-  const plan::Variant *variant = nullptr; // whose program it is, where ranks have shards
+  const plan::Variant *variant = nullptr; // the variant of the program, with shards; else null
   int64_t evaluation = 0;                 // Label::evaluation
 
-  /// What the queue that a wait names must have counted, since the run began; not above 0: the wait is met.
+  /// The count, since the run began, that a wait's queue must reach; 0 or less: the wait is met.
   int64_t due(const Stream::Wait &wait, int64_t trip) const {
     int64_t count = wait.base + wait.stride * trip;
     if (count <= 0 || (wait.previousStep && fenced))
       return 0;
     return (wait.previousStep ? previous : starts)[wait.queue] + count;
   }
-  /// What is its own of an operation of the program on each of the shards; null: there is one.
+  /// The figures of an operation of the program on one shard; null without shards.
   const plan::OwnCost *ownOf(const plan::Operation &operation, const plan::Place &place) const {
     if (!variant)
       return nullptr;
@@ -115,7 +115,7 @@ struct Round {
   }
 };
 
-/// A step of one instruction, which waits for nothing: its `whole` is that of the queue that it is issued on.
+/// A step of one instruction without waits. Its `whole` is the stream of the queue that the instruction is issued on.
 std::shared_ptr<const Round> single(const Label &label, Slot in, Slot out);
 
 } // namespace pipec::runtime

@@ -1,7 +1,7 @@
-// What a process brings to a collective and takes from it. To an all-reduce one number, for clipping by the norm of all
-// gradients. In the all-reduce of gradients (label.operation->of), over a group of ranks with copies of the same
-// stages, this number stands for the gradients themselves. To a collective of layers, between replicas, or of a
-// shared weight, between ranks that hold it, the memory in which the stage keeps their gradients and weights.
+// A summand is what a process contributes to a collective and takes from it. All-reduce of a norm: one number, for
+// clipping by the norm of all gradients. All-reduce of gradients (label.operation->of) over a group of ranks with
+// copies of the same stages: this number stands for the gradients themselves. Collectives of layers between replicas,
+// or of a shared weight between the ranks that hold it: the memory in which the stage keeps gradients and weights.
 #pragma once
 
 #include "runtime/device/Device.h"
@@ -26,10 +26,10 @@ public:
 
   /// Fills in the sum of the squares of this rank's gradients.
   virtual void gradientNorm(QueueId queue, const Label &label, Slot number, const Then &then) = 0;
-  /// Reads the sum of what all ranks said, the square of the norm of all gradients.
+  /// Reads the sum over all ranks, which is the square of the norm of all gradients.
   virtual void setGlobalNorm(QueueId queue, const Label &label, Slot number, const Then &then) = 0;
 
-  /// The layers of a stage, where replicas sum or gather layers. For `stage` = plan::kSharedWeights: the plan's shared
+  /// The layers of a stage, if replicas sum or gather layers. For `stage` = plan::kSharedWeights: the plan's shared
   /// weights; a weight that this rank does not sum has no elements. The memory never moves. From any thread.
   virtual std::span<const LayerMemory> layersOf(int32_t stage) const {
     (void)stage;

@@ -1,4 +1,4 @@
-// What keeps a process from going on. Who watches the process asks for it; messages say it.
+// What keeps a process from going on. Watch (runtime/launch/waits) reads these structs; messages name them.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Wait {
   bool vague = false;
 };
 
-/// In place of a world rank: who leads the run.
+/// In place of a world rank: the controller.
 inline constexpr int32_t kController = -1;
 
 /// A computation that a process is in.

@@ -1,4 +1,4 @@
-// One rank of a run inside a program of its own: what pipec_run.h says, without its C.
+// One rank of a run inside a host program: the functions of pipec_run.h in C++.
 #pragma once
 
 #include "runtime/embed/Talk.h"
@@ -12,7 +12,7 @@
 
 namespace pipec::embed {
 
-/// What a host has to know of a plan (pipec_run_facts).
+/// What a host must know about a plan (pipec_run_facts).
 Status readFacts(const std::string &path, std::string &json);
 
 /// Why a host cannot run a plan; ok: it can.
@@ -20,7 +20,7 @@ Status checkHosted(const plan::Plan &plan);
 
 class HostRun {
 public:
-  /// Checks what one process can check, and begins to meet the others.
+  /// Checks everything that one process can check, and begins to meet the others.
   static Status open(const PipecRunSetup &setup, std::unique_ptr<HostRun> &run);
   ~HostRun();
 
@@ -56,11 +56,11 @@ private:
   runtime::ControlSocket control;
   runtime::FolderHold hold;
   runtime::RunResult result;
-  std::thread thread; // that issues
-  runtime::Duty duty; // the last that was given
-  std::string text;   // the last that get() found
+  std::thread thread; // the issuing thread
+  runtime::Duty duty; // the last instruction that was given to the host
+  std::string text;   // the last text that get() found
   std::string json;
-  bool between = false; // two steps: the end of the last one is said to be done
+  bool between = false; // between two steps: the host has confirmed the end of the last one
   bool ended = false;
 };
 

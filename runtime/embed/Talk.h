@@ -1,4 +1,4 @@
-// What a host says to the other ranks through the controller, and hears of them: texts, swaps, the report.
+// Talk exchanges messages between a host and the other ranks, through the controller: texts, swaps, the report.
 #pragma once
 
 #include "runtime/device/Failure.h"
@@ -15,16 +15,16 @@ namespace pipec::embed {
 
 class Talk final : public runtime::HostTalk {
 public:
-  // The host's thread.
+  // Called by the host's thread.
 
   Status put(const std::string &key, const std::string &text);
-  /// Nothing: none has come by then.
+  /// Returns nothing if no text has come by then.
   std::optional<std::string> get(const std::string &key, std::chrono::steady_clock::time_point until);
-  /// Waits until all ranks have agreed, or for as long as nothing has failed().
+  /// Waits until all ranks have agreed, or until fail().
   Status swap(const std::string &variant, int64_t &from);
-  /// Asks the controller to end the run. `why`: who asks.
+  /// Asks the controller to end the run. `why`: the reason.
   Status stop(const std::string &why);
-  /// Empty: the run has not ended well.
+  /// The report of the run; empty: the run has not ended well.
   std::string report() const;
 
   /// Ends the waits of swap().
@@ -39,9 +39,9 @@ public:
 private:
   bool say(const runtime::Encoded &message);
 
-  mutable std::mutex mutex; // over all of it
+  mutable std::mutex mutex; // guards everything below
   std::condition_variable changed;
-  std::function<void(const runtime::Encoded &)> send; // empty: nobody hears yet, or any more
+  std::function<void(const runtime::Encoded &)> send; // empty: there is no connection yet, or any more
   std::map<std::string, std::string> texts;
   std::optional<runtime::messages::Swapped> swapped;
   std::string reported;

@@ -1,5 +1,5 @@
-// From where in a step an interpreter asks for the permit of the next: late, so that what is decided then is decided
-// with all that is known by then, but so early that the permit is there before the step has ended.
+// A call point is where in a step the interpreter asks for the permit of the next step: late, so that decisions use
+// everything known by then, but early enough that the permit is there before the step ends.
 #pragma once
 
 #include "runtime/adapt/StepReport.h"
@@ -10,16 +10,16 @@ namespace pipec::runtime {
 
 struct CallPoint {
   uint32_t queue = 0;
-  int64_t count = 0;   // of the queue in the step
-  plan::Time rest = 0; // from then on the step takes so long
-  /// Of a step that is shorter than the horizon: its beginning.
+  int64_t count = 0;   // number of instructions of the queue that have ended in the step
+  plan::Time rest = 0; // remaining duration of the step from then on
+  /// The step is shorter than the horizon: the interpreter asks at its beginning.
   bool atOnce() const { return count == 0; }
 };
 
-/// Of each place (rank * shards + shard): the last instruction of a device queue that has ended a horizon before the
-/// rank's step does, where the step runs alone and links are as in the plan. The plan is proved.
+/// By place (rank * shards + shard): the last instruction of a device queue that ends a horizon before the rank's step
+/// does, if the step runs alone and links are as in the plan. The plan must be proved.
 std::vector<CallPoint> callPoints(const plan::Variant &variant, plan::Time horizon);
-/// With the horizon of such a step.
+/// The same with the horizon for the variant's span.
 inline std::vector<CallPoint> callPoints(const plan::Variant &variant) {
   return callPoints(variant, adapt::horizonOf(variant.certificate.span));
 }

@@ -1,7 +1,7 @@
-// A rank's program made ready to be run: its queues numbered as the device's, and for every transfer and every
-// computation the slot found in advance (design, section 5): the n-th transfer of a step with a peer, in one direction,
-// uses slot n mod size of its ring. The program stands here twice, as one stream in issue order and by queue. Making
-// one touches no queue and allocates nothing on the device, so it may happen on another thread while a program runs.
+// An executable is a rank's program ready to run: its queues are numbered as the device's, and each transfer and each
+// computation has its slot (design, section 5): the n-th transfer of a step with a peer, in one direction, uses slot n
+// mod size of its ring. It has the program twice, as one stream in issue order and by queue. Making an executable
+// touches no queue and allocates nothing on the device, so another thread may make one while a program runs.
 #pragma once
 
 #include "runtime/device/Layout.h"
@@ -16,25 +16,25 @@ namespace pipec::runtime {
 
 class Executable {
 public:
-  /// `program` (loaded and proved) lives as long as `owner` does, which is kept; `call` is its call point. Refused
-  /// (Code::Check) if the program needs queues or memory that are not there. `variant`, whose program it is, has the
-  /// rings of the peers, what is the own of shards and where samples change ranks: only needed where the memory in
-  /// which sends land is reached from here, and where there are shards or stages on several ranks.
+  /// `program` (loaded and proved) must live as long as `owner`, which is kept; `call` is its call point. Code::Check
+  /// if the program needs queues or memory that are not there. `variant` is the variant of the program. It has the
+  /// rings of peers, the figures of shards, and where samples change ranks. It is needed only if sends can reach the
+  /// receiver's memory from here, with shards, or with stages on several ranks.
   static Status make(std::shared_ptr<const void> owner, const plan::Program &program, const CallPoint &call,
                      const Layout &layout, const TransferMemory &memory, std::shared_ptr<const Executable> &result,
                      const plan::Variant *variant = nullptr);
 
-  /// The program with which the rank of `training` evaluates (runtime/plan/Evaluation.h), on the same queues and in the
-  /// same memory. It keeps `training`, which has a variant.
+  /// Makes the program with which the rank of `training` evaluates (runtime/plan/Evaluation.h), on the same queues and
+  /// in the same memory. It keeps `training`, which must have a variant.
   static Status makeEvaluation(const std::shared_ptr<const Executable> &training, const Layout &layout,
                                const TransferMemory &memory, std::shared_ptr<const Executable> &result);
 
   const Stream &whole() const { return stream; }
-  /// Of each queue of the layout.
+  /// By queue of the layout.
   const std::vector<Stream> &byQueue() const { return streams; }
-  /// Its queue is the layout's.
+  /// The call point; its queue is the layout's.
   const CallPoint &call() const { return callPoint; }
-  /// Whose program it is, where ranks have shards; else null.
+  /// The variant of the program, with shards; else null.
   const plan::Variant *variant() const { return sharded; }
 
 private:
@@ -52,12 +52,12 @@ private:
   const plan::Program &program;
   CallPoint callPoint;
   const plan::Variant *ofVariant = nullptr, *sharded = nullptr;
-  std::vector<uint32_t> queueOf;        // the layout's queue of each of the program's
-  std::deque<plan::Operation> timeless; // of passes whose time their pair's header has
+  std::vector<uint32_t> queueOf;        // by queue of the program: the layout's queue
+  std::deque<plan::Operation> timeless; // passes whose time is in the header of their pair
   Stream stream;
   std::vector<Stream> streams;
-  std::vector<std::vector<Slot>> tables;   // by microbatch, one for each (stage, payload, direction)
-  std::vector<std::vector<Slot>> landings; // likewise, of sends: the receiver's slots
+  std::vector<std::vector<Slot>> tables;   // slots by microbatch, one table per (stage, payload, direction)
+  std::vector<std::vector<Slot>> landings; // the same for sends: the receiver's slots
 };
 
 } // namespace pipec::runtime

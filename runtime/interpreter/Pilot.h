@@ -1,5 +1,5 @@
-// Who tells an interpreter how far it may go and which program each step runs. It is asked once a step, shortly before
-// the step is needed.
+// A pilot tells an interpreter how far it may go and which program each step runs. The interpreter asks once per step,
+// shortly before the step is needed.
 #pragma once
 
 #include "runtime/interpreter/Executable.h"
@@ -14,18 +14,18 @@ public:
 
   struct Turn {
     std::shared_ptr<const Executable> program;
-    int64_t epoch = 0; // differs from that of the step before where another program begins
-    bool rest = false; // atRest() before this step
+    int64_t epoch = 0; // changes when another program begins
+    bool rest = false; // whether atRest() is called before this step
   };
-  /// How `step` is to run; blocks until that is known. None: the run ends before it, or has failed. `rest`: what has
-  /// been issued takes so long yet, by the plan.
+  /// How `step` is to run; blocks until that is known. Returns nothing if the run ends before `step` or has failed.
+  /// `rest`: how long the work issued so far will still take, by the plan.
   virtual std::optional<Turn> turn(int64_t step, plan::Time rest) = 0;
 
   /// All steps before `step` have completed on this rank.
   virtual void completed(int64_t step) = 0;
 
-  /// All steps before `step` have completed and nothing is issued: the time to save the stage, or to make it anew for
-  /// another cut. False: the run has failed.
+  /// All steps before `step` have completed and nothing is issued: saves the stage, or makes it for another cut. False:
+  /// the run has failed.
   virtual bool atRest(int64_t step) = 0;
 };
 

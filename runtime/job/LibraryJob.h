@@ -1,4 +1,4 @@
-// A job in a user's library (pipec_job.h): each piece is one call, and takes the time that it takes.
+// A job in a user's library (pipec_job.h). Each piece is one call, with its real duration.
 #pragma once
 
 #include "runtime/job/Job.h"
@@ -8,7 +8,7 @@
 
 namespace pipec::runtime {
 
-/// Its functions, found by name. It stays loaded until the process ends.
+/// The functions of a library, found by name. The library stays loaded until the process ends.
 struct JobLibrary {
   std::function<decltype(pipec_job_create)> create;
   std::function<decltype(pipec_job_destroy)> destroy;
@@ -18,11 +18,11 @@ struct JobLibrary {
   std::function<decltype(pipec_job_memory)> memory;
 };
 
-/// Opens the library at `path`, never searched for elsewhere. Code::Input where it cannot be loaded, is of another
-/// version, or lacks a function.
+/// Opens the library at exactly `path`. Code::Input if it cannot be loaded, has another version, or lacks a function.
 Status openJobLibrary(const std::string &path, JobLibrary &library);
 
-/// The same in a process of its own: nothing of the library stays in this one, which must have one thread.
+/// Tries to open the library in a child process, so that nothing of it stays in this one. This process must have one
+/// thread.
 Status tryJobLibrary(const std::string &path);
 
 class LibraryJob final : public Job {

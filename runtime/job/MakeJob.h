@@ -1,4 +1,4 @@
-// From a choice of what a job computes to the job.
+// Makes a job from the choice of what it computes.
 #pragma once
 
 #include "runtime/job/Job.h"
@@ -8,12 +8,12 @@ namespace pipec::runtime {
 /// A job's choice: "synthetic", which takes the time of its atoms and computes nothing, or the path of a library.
 inline constexpr const char *kSyntheticJob = "synthetic";
 
-/// Ok if `choice` is a job; else Code::Usage, with what is wrong with its name or library, which is loaded in a process
-/// of its own. Call this before processes are started, while this process has one thread.
+/// Ok if `choice` is a job; else Code::Usage, with what is wrong with its name or library, which is loaded in a child
+/// process. Call this before processes are started, while this process has one thread.
 Status checkJob(const std::string &choice);
 
-/// Code::Input: the provider's values are wrong, the library cannot be loaded, is of another version, or lacks a
-/// function. Code::Run, naming rank and job: it cannot be made. `clock` outlives the job.
+/// Code::Input: the provider's values are wrong, or the library cannot be loaded, has another version, or lacks a
+/// function. Code::Run, naming rank and job: the job cannot be made. `clock` must outlive the job.
 Status makeJob(const std::string &choice, const JobSetup &setup, const Clock &clock, std::unique_ptr<Job> &job);
 
 } // namespace pipec::runtime

@@ -1,4 +1,4 @@
-// A job that takes the plan's time for its atoms and computes nothing but their number. Its provider may make it lie:
+// A job that takes the plan's time for its atoms and computes only their number. Its provider may make it deviate:
 // {"times": 5} makes atoms take five times as long as stated, {"fails": 100} makes atom 100 an error.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace pipec::runtime {
 /// For the host alone.
 class SyntheticJob final : public Job {
 public:
-  /// Code::Input where the provider's values are wrong. `clock` outlives the job.
+  /// Code::Input if the provider's values are wrong. `clock` must outlive the job.
   static Status make(const JobSetup &setup, const Clock &clock, std::unique_ptr<Job> &job);
 
   Status run(int64_t first, int64_t count, plan::Time due, void *stream) override;
@@ -24,8 +24,8 @@ private:
 
   const std::string place; // rank and job
   plan::Time atom;
-  int64_t fails = -1; // no atom
-  int64_t done = 0;   // atoms
+  int64_t fails = -1; // the atom that fails; -1: none
+  int64_t done = 0;   // number of atoms that have run
   const Clock &clock;
 };
 

@@ -74,7 +74,7 @@ std::vector<size_t> Adaptation::kept() const {
   return all;
 }
 
-/// Those that the stages which are there can run.
+/// The candidates that can run on the present stages: those of the present cut.
 std::vector<size_t> Adaptation::present() const {
   std::vector<size_t> all = kept();
   std::erase_if(all, [this](size_t c) {
@@ -119,7 +119,7 @@ void Adaptation::recut(const Recut &recut) {
         fmt::format("for {}", recut.name)});
 }
 
-/// For the trace, here and on rank 0.
+/// Records a decision for the trace. Sends the decision to all processes, since rank 0 may write the trace.
 void Adaptation::mark(trace::Decision decision) {
   broadcast(messages::encode(
       messages::Decision{decision.at, decision.step, decision.from, decision.to, decision.policy, decision.why}));
@@ -131,7 +131,8 @@ plan::Time Adaptation::horizon() const {
   return adapt::horizonOf(runs.plan->variants[runs.variant].certificate.span);
 }
 
-/// Short steps share a decision, and what decides has an eighth of a processor at most.
+/// Permits wait for a decision at most once per horizon, so that short steps share one. The pause of eight times the
+/// last decision's duration keeps the decision maker to an eighth of a processor.
 bool Adaptation::decides() const {
   return active != Mode::Off && Clock::monotonic() >= decided + std::max(horizon() / 1000, 8 * lastTook);
 }
@@ -150,11 +151,11 @@ int64_t Adaptation::programAt(int64_t step) const {
 
 void Adaptation::decide(std::function<void()> done) {
   then = std::move(done);
-  if (thinking) // too late the last time, and still at it
+  if (thinking) // the last decision came too late, and is still being made
     return release();
   answered.assign(size_t(plan->world()), false);
   broadcast(messages::encode(messages::Measure{++round}));
-  // Most of the time in which the permit must be there.
+  // A decision may take three quarters of the time until the permit is needed.
   timer.expires_after(std::chrono::nanoseconds(horizon() / 1000 * 3 / 4));
   timer.async_wait([this](std::error_code error) {
     if (!error)
@@ -162,7 +163,7 @@ void Adaptation::decide(std::function<void()> done) {
   });
 }
 
-/// Permits are given, whatever was decided by now.
+/// Lets permits be given, with or without a decision.
 void Adaptation::release() {
   timer.cancel();
   if (then)
@@ -181,13 +182,13 @@ void Adaptation::measured(int32_t rank, const messages::Measured &message) {
   while (ends.size() > kMostSteps)
     ends.erase(ends.begin());
   if (message.round != round || answered.empty())
-    return; // too late for its question; what it says counts the next time
+    return; // a late answer: its samples count for the next decision
   answered.at(size_t(rank)) = true;
   if (std::find(answered.begin(), answered.end(), false) == answered.end() && then && !thinking)
     choose();
 }
 
-/// What the last step took that has ended on all ranks, on each by its own clock.
+/// Reports the duration of the last step that has ended on all ranks: the longest of any rank, each by its own clock.
 void Adaptation::lookBack(adapt::StepReport &report) {
   for (auto step = ends.rbegin(); step != ends.rend() && step->first > lookedBack; ++step) {
     const auto before = ends.find(step->first - 1);
@@ -202,7 +203,7 @@ void Adaptation::lookBack(adapt::StepReport &report) {
     lookedBack = step->first;
     const bool moved = std::any_of(swaps.recuts().begin(), swaps.recuts().end(),
                                    [&](const Recut &each) { return each.step == lookedBack; });
-    if (moved) // what saving and loading took is in it
+    if (moved) // the duration includes saving and loading layers
       report.lastTook = 0;
     ends.erase(ends.begin(), before);
     break;
@@ -222,7 +223,7 @@ void Adaptation::choose() {
   lookBack(report);
   if (report.lastTook != 0)
     profiler.took(lookedBack, report.lastTook);
-  if (std::find(all.begin(), all.end(), report.lastCandidate) == all.end()) // of another cut
+  if (std::find(all.begin(), all.end(), report.lastCandidate) == all.end()) // the candidate has another cut
     report.lastTook = 0;
   report.lastCandidate = placeOf(report.lastCandidate);
   std::vector<const plan::Variant *> renew;
@@ -231,7 +232,7 @@ void Adaptation::choose() {
       renew.push_back(&candidates[c].plan->variants[candidates[c].variant]);
   thinking = true;
   decided = Clock::monotonic();
-  // The candidates' plans stay as long as the task has them.
+  // The task's copy of the candidates keeps their plans alive.
   asio::post(thinker, [this, report = std::move(report), renew = std::move(renew), step = conductor.open(),
                        kept = candidates]() mutable {
     const int64_t begin = Clock::monotonic();
@@ -243,7 +244,7 @@ void Adaptation::choose() {
   });
 }
 
-/// Carries out what was decided, unless the step is permitted by now.
+/// Makes the chosen program ready to take over, unless the step has been permitted meanwhile.
 void Adaptation::finish(const Choice &choice, int64_t step) {
   thinking = false;
   thought.add(choice.took * 1000);
@@ -272,7 +273,7 @@ void Adaptation::finish(const Choice &choice, int64_t step) {
   if (change.decision.to != change.decision.from && !repeated) {
     const bool acts = active == Mode::On || active == Mode::Profile;
     if (active == Mode::Off || swaps.underWay())
-      return release(); // somebody has asked for another swap
+      return release(); // another swap was requested meanwhile
     changed.push_back(change);
     const std::string &from = candidates[change.decision.from].name, &to = candidates[change.decision.to].name;
     spdlog::warn("step {}: {}{} after {} ({}): {}", step, acts ? "" : "wished: ", to, from, change.decision.policy,

@@ -42,7 +42,8 @@ void Channel::sayWhy(const std::string &why) {
   close();
 }
 
-/// Reads on for a moment: closing a socket on which something came unread may take from the other end what it was told.
+/// Reads and drops bytes for up to a second. If a socket is closed with unread bytes, the other end may lose what was
+/// sent to it last.
 asio::awaitable<void> Channel::discard() {
   asio::steady_timer patience(socket.get_executor(), std::chrono::seconds(1));
   patience.async_wait([me = shared_from_this()](std::error_code early) {
@@ -57,8 +58,8 @@ asio::awaitable<void> Channel::discard() {
   hangUp();
 }
 
-/// Appends the next `size` bytes of the other end to `bytes`. Returns what went wrong, or nothing. If the other end has
-/// just closed, that is nothing too, and `ended` is set.
+/// Reads the next `size` bytes and appends them to `bytes`. Returns the error; empty: none. If the other end has
+/// closed, the text is empty and `ended` is set.
 asio::awaitable<std::string> Channel::readSealed(std::vector<uint8_t> &bytes, size_t size) {
   const size_t have = bytes.size();
   bytes.resize(have + size + in.extra());
@@ -69,7 +70,7 @@ asio::awaitable<std::string> Channel::readSealed(std::vector<uint8_t> &bytes, si
   if (error)
     co_return error == asio::error::eof || closing ? "" : error.message();
   ended = !in.open(std::span(bytes).subspan(have));
-  if (ended) // it is not the other end that says this
+  if (ended) // the other end did not seal these bytes
     co_return "what it sent was changed, repeated or left out on the way";
   bytes.resize(have + size);
   co_return "";
@@ -139,7 +140,7 @@ void Channel::close() {
   });
 }
 
-/// All that was to be said has left.
+/// Ends the connection after the last message has been sent.
 void Channel::leave() {
   std::error_code ignored;
   if (discarding)
@@ -148,7 +149,7 @@ void Channel::leave() {
     hangUp();
 }
 
-/// The other end hears of it also where a process that this one has forked still has the socket.
+/// Shuts down before closing, so that the other end notices even if a forked process still holds the socket.
 void Channel::hangUp() {
   closing = true;
   std::error_code ignored;

@@ -1,7 +1,8 @@
-// Messages (Messages.h) between the controller and a process of the run, or between the controller and a client of the
-// control socket (`piperun --control`). They go both ways on a stream socket, each a header and a CBOR object; they are
-// sealed if they leave the machine. Each end hears only what the other has to say to it. What it may not say, what is
-// too long, or cannot be read, ends the connection; who sent it hears why.
+// A channel carries messages (Messages.h) between the controller and a process of the run, or between the controller
+// and a client of the control socket (`piperun --control`). Messages go both ways on a stream socket, each as a header
+// and a CBOR object. They are sealed (Seal.h) if they leave the machine. A channel accepts only the kinds of messages
+// that its end may receive. A message of another kind, one that is too long, or one that cannot be read ends the
+// connection, and the sender is told why.
 #pragma once
 
 #include "runtime/launch/messages/Code.h"
@@ -18,7 +19,7 @@ namespace pipec::runtime {
 
 using messages::Encoded;
 
-/// With this begins what a rank says of a failure that it was told of; the cause follows.
+/// Prefix of a rank's message about a failure that the controller told the rank of; the cause follows.
 inline constexpr std::string_view kEndedByController = "the controller ended the run: ";
 
 class Channel : public std::enable_shared_from_this<Channel> {
@@ -26,16 +27,16 @@ public:
   using Socket = asio::generic::stream_protocol::socket; // any stream socket
 
   /// All callbacks are called on the thread of the socket's io_context. Without keys in `session`, nothing is sealed.
-  /// `backlog`: how many bytes may wait behind the message that is being sent; the connection ends with more.
+  /// `backlog`: most bytes that may wait behind the message that is being sent; with more, the connection ends.
   explicit Channel(Socket socket, Session session = {}, uint64_t backlog = messages::kEvents)
       : socket(std::move(socket)), in(std::move(session.in)), outbox(std::move(session.out), backlog) {}
   /// Over one end of a socket pair, or a local socket.
   Channel(asio::io_context &io, int descriptor, uint64_t backlog = messages::kEvents)
       : Channel(Socket(io, asio::generic::stream_protocol(AF_UNIX, 0), descriptor), {}, backlog) {}
 
-  /// Begins to read. `onMessage` is called with each message that goes this way, as its struct; then `onClosed` once,
-  /// with what went wrong, or with nothing if the other end just closed. What is wrong with a message, the other end is
-  /// told.
+  /// Starts reading. Calls `onMessage` with the struct of each message that this end may receive. At the end calls
+  /// `onClosed` once: with the error, or with an empty text if the other end closed the connection. If a message was
+  /// wrong, the other end is told why.
   template <messages::Way way, typename Handler>
   void start(Handler onMessage, std::function<void(std::string why)> onClosed) {
     start(
@@ -45,12 +46,12 @@ public:
         },
         std::move(onClosed));
   }
-  /// The same for messages that are not decoded yet: `onMessage` returns what is wrong with one, or nothing.
+  /// The same with messages that are not decoded. `onMessage` returns what is wrong with the message; empty: nothing.
   using Raw = std::function<std::string(uint32_t kind, std::span<const uint8_t> bytes)>;
   void start(messages::Way way, Raw onMessage, std::function<void(std::string why)> onClosed);
 
-  /// To call in `onMessage`: the message may not be said at this time, or like this. That ends the connection as if it
-  /// could not be read. `what`: "a report before the start".
+  /// To call in `onMessage` if the message is wrong at this time or has wrong values. Ends the connection, as a message
+  /// does that cannot be read. `what`: "a report before the start".
   void refuse(std::string what) { refused = std::move(what); }
 
   /// From any thread. `sent` is called once the message has left, or cannot leave.
@@ -80,10 +81,10 @@ private:
   Outbox outbox;
   Raw onMessage;
   std::function<void(std::string)> onClosed;
-  std::string refused;     // what the owner refuses of the last message
-  std::string overrun;     // that too much waits
-  bool ended = false;      // the other end has closed, or somebody else speaks
-  bool discarding = false; // what comes is not heard any more
+  std::string refused;     // argument of refuse() for the last message; empty: none
+  std::string overrun;     // the error, if more than the backlog waits; empty: none
+  bool ended = false;      // the other end has closed, or bytes came that it did not seal
+  bool discarding = false; // bytes that still arrive are read and dropped
   bool closing = false;
 };
 

@@ -42,7 +42,7 @@ std::vector<Grant> Conductor::grants() {
       give(std::max(until, permitted), out);
       continue;
     }
-    // No process can have begun the step `permitted`. The current epoch has at least one step.
+    // A swap can take effect here: no process has begun the step `permitted`. Each epoch has at least one step.
     if (next && permitted > current().from) {
       if (target <= permitted)
         break;

@@ -1,7 +1,8 @@
-// Decides how far the processes of a run may go, and when another program takes over; the controller sends what it
-// decides. A step is permitted once some process needs it soon, with as many behind it as are over so quickly that
-// permits for them would come late. A swap to another program takes effect at the first step that is not permitted yet,
-// since no process can have begun it. The steps from one swap to the next are an epoch.
+// The conductor decides how far the processes of a run may go, and when another program takes over. The controller
+// sends the decisions. A step is permitted once some process needs the permit soon. If steps are so short that a permit
+// for each would come too late, one permit covers several. A swap to another program takes effect at the first step
+// that is not permitted yet, since no process can have begun that step. An epoch is the steps from one swap to the
+// next.
 #pragma once
 
 #include <algorithm>
@@ -32,9 +33,9 @@ public:
   struct Options {
     int64_t first = 0;
     int64_t end = 1;       // steps are first … end - 1
-    int64_t ahead = 1;     // how many steps a permit covers, from the one on that is needed; at least 1
+    int64_t ahead = 1;     // steps that a permit covers, from the step that is needed on; at least 1
     int64_t swapEvery = 0; // the n-th swap waits for step n * swapEvery; 0: swaps do not wait
-    bool asks = false;     // whether the first step too is permitted only once some process needs it
+    bool asks = false;     // whether even the first step is permitted only once some process needs it
   };
   explicit Conductor(const Options &options);
 
@@ -43,7 +44,7 @@ public:
 
   /// To call when some process needs the permit of `step` soon.
   void needed(int64_t step);
-  /// Whether that would lead to a grant, so that now is the time for a swap to be ready.
+  /// Whether needed(step) would lead to a grant. A swap must be ready before that to take effect there.
   bool wouldGrant(int64_t step) const { return permitted < std::min(options.end, step + options.ahead); }
   /// The first step that is not permitted.
   int64_t open() const { return permitted; }
@@ -51,12 +52,12 @@ public:
   /// To call when all processes have `program` ready: the next swap is to it. One at a time. Permits cover `ahead`
   /// steps under it.
   void ready(int64_t program, int64_t ahead) { next = {program, ahead}; }
-  /// To call when that swap is not to be after all.
+  /// Cancels that swap.
   void withdraw() { next.reset(); }
-  /// Whether a program is ready whose swap has not taken effect.
+  /// Whether a program is ready and its swap has not taken effect yet.
   bool waiting() const { return next.has_value(); }
 
-  /// Ends the run behind the steps that are already permitted.
+  /// Ends the run after the steps that are already permitted.
   void stop();
 
   /// The grants that are due now, in order. Each is returned once.
@@ -73,13 +74,13 @@ private:
     int64_t program = 0;
     int64_t ahead = 1;
   };
-  int64_t boundary() const; // the step at which the next swap is due, and which permits should not pass without it
+  int64_t boundary() const; // the step of the next swap; permits end there until its program is ready
   void give(int64_t until, std::vector<Grant> &out);
 
   Options options;
   int64_t need;             // the last step that some process has asked for
   int64_t permitted;        // all steps before it are permitted
-  bool told = false;        // whether a grant has said that it is the last
+  bool told = false;        // whether a grant with `last` was given
   std::optional<Next> next; // the program that is ready
   std::vector<Epoch> history;
 };

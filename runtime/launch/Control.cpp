@@ -30,8 +30,7 @@ Status addressOf(const std::string &path, sockaddr_un &address) {
   return {};
 }
 
-/// A socket connected to `address`; -1 with errno if nobody listens there, EAGAIN if who listens lets nobody in for as
-/// long as `patience`.
+/// Returns a socket connected to `address`, or -1 with errno. EAGAIN: the listener has accepted nobody for `patience`.
 int callAt(const sockaddr_un &address, std::chrono::milliseconds patience) {
   int client = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const timeval limit{patience.count() / 1000, patience.count() % 1000 * 1000};
@@ -100,7 +99,7 @@ ControlServer::ControlServer(asio::io_context &io, const ControlSocket &socket, 
   accept();
 }
 
-/// Who comes while there is no place for it waits in the socket's queue.
+/// Accepts new clients. Those for whom there is no place wait in the socket's queue.
 void ControlServer::accept() {
   acceptor.async_wait(asio::socket_base::wait_read, [this](std::error_code error) {
     if (error)
@@ -124,7 +123,8 @@ void ControlServer::accept() {
   });
 }
 
-/// The system gives the lowest descriptor that is free: all below it are taken.
+/// Whether there is no place for another client. The system returns the lowest free descriptor, so all below it are in
+/// use.
 bool ControlServer::isFull() const {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -134,7 +134,7 @@ bool ControlServer::isFull() const {
   return clients.size() >= kClients || lowest < 0 || rlim_t(lowest) + kReserved >= limit.rlim_cur;
 }
 
-/// False: all ask for something.
+/// Closes the oldest client that has no request under way. False: there is none.
 bool ControlServer::showOutOldest() {
   const auto oldest = std::ranges::find_if(clients, [](const Asker &each) { return !each->asks; });
   if (oldest == clients.end())
@@ -179,7 +179,7 @@ void ControlServer::refuse(const Asker &client, const Status &status) {
   deliver(client, messages::encode(messages::Refused{int(status.code), status.message}));
 }
 
-/// Tells those who wait for an answer that the run is there.
+/// Tells clients that wait for an answer that the run is alive.
 void ControlServer::beat() {
   const bool due = std::ranges::any_of(clients, [](const Asker &each) { return each->asks; });
   if (!due || std::exchange(beating, true))
@@ -196,7 +196,7 @@ void ControlServer::beat() {
   });
 }
 
-/// Of a swap that all have agreed to, or not.
+/// Answers a request for a swap with the new epoch, or with the reason why there is none.
 void ControlServer::conclude(const Asker &client, const Status &status, const std::optional<Epoch> &epoch) {
   if (!status.ok() || !epoch)
     return refuse(client, status);
@@ -207,7 +207,7 @@ void ControlServer::conclude(const Asker &client, const Status &status, const st
 
 void ControlServer::hear(const Asker &client, const messages::Swap &request) {
   Adaptation *adaptation = controller.adaptation();
-  if (adaptation && adaptation->mode() != Adaptation::Mode::Off) // a swap by hand stays
+  if (adaptation && adaptation->mode() != Adaptation::Mode::Off) // adaptation must not undo a swap by hand
     adaptation->set(Adaptation::Mode::Observe);
   controller.swaps().swap(request.variant,
                           [this, client](const Status &status, auto epoch) { conclude(client, status, epoch); });
@@ -258,8 +258,8 @@ void ControlServer::hear(const Asker &client, const messages::AskPlan &) {
     writePlans();
 }
 
-/// Writing a large plan takes a while, for which permits do not wait. Who asks meanwhile waits, as the plans may
-/// change.
+/// Encodes the plans on a thread of its own: a large plan takes a while, and permits must not wait. Clients that ask
+/// meanwhile wait for the next encoding, as the plans may change.
 void ControlServer::writePlans() {
   if (wantPlans.empty())
     return;

@@ -1,8 +1,8 @@
-// The control socket of a run, a local socket beside the controller that only its owner may use (mode 0600). Through it
-// `piperun --control PATH …` asks for a swap, for the status of the run, or for its end. Whatever its clients do, they
-// cost the run little: there are at most kClients, with one request each, and descriptors stay for the run itself. A
-// client that never reads its answer holds at most 1 MiB. An answer with plans may be longer: all clients that ask for
-// the plans share its bytes.
+// The control socket of a run is a local socket at the controller that only its owner may use (mode 0600). `piperun
+// --control PATH …` uses the socket to ask for a swap, for the status of the run, or for its end. Clients cannot cost
+// the run much: at most kClients are connected, each with one request, and kReserved descriptors stay free for the run.
+// A client that never reads its answer holds at most 1 MiB. An answer with plans may be longer, but all clients that
+// ask for the plans share its bytes.
 #pragma once
 
 #include "runtime/launch/Controller.h"
@@ -35,25 +35,25 @@ private:
 /// Answers requests on the control socket.
 class ControlServer {
 public:
-  /// One more than kClients, and the oldest that asks for nothing goes; so it is if fewer than kReserved descriptors
-  /// would be left, which a checkpoint needs.
+  /// The most clients. If one more connects, or if fewer than kReserved descriptors would stay free, the server closes
+  /// the oldest client that has no request under way. A checkpoint needs the reserved descriptors.
   static constexpr size_t kClients = 64;
   static constexpr int kReserved = 16;
-  /// Of what waits for a client behind an answer.
+  /// The most bytes that may wait for a client behind an answer.
   static constexpr uint64_t kBacklog = 1 << 20;
-  /// While a request takes longer than that, its client hears again and again that the run is there.
+  /// How often a client that waits for an answer is told that the run is alive.
   static constexpr std::chrono::milliseconds kBeat{500};
 
-  /// `io` is the controller's. All outlive the server.
+  /// `io` is the controller's io_context. All arguments must outlive the server.
   ControlServer(asio::io_context &io, const ControlSocket &socket, Controller &controller);
 
 private:
   struct Client {
     std::shared_ptr<Channel> channel;
-    bool asks = false;       // its request is not answered
-    bool unread = false;     // the answer has not left
+    bool asks = false;       // its request has no answer yet
+    bool unread = false;     // the answer has not been sent completely
     bool readsPlans = false; // the answer has the plans
-    bool beats = false;      // a message that the run is there has not left
+    bool beats = false;      // an Alive message has not been sent completely
   };
   using Asker = std::shared_ptr<Client>;
 
@@ -81,22 +81,22 @@ private:
   asio::local::stream_protocol::acceptor acceptor;
   Controller &controller;
   std::list<Asker> clients; // the oldest first
-  asio::steady_timer pause; // until descriptors may be free again
+  asio::steady_timer pause; // before looking again for free descriptors
   asio::steady_timer heart;
   bool beating = false;
   bool warned = false;
-  std::optional<asio::thread_pool> writer; // of plans
+  std::optional<asio::thread_pool> writer; // encodes plans
   bool writing = false;
-  std::vector<Asker> wantPlans; // who asked for the plans since those that are being written, or were, were taken
-  /// The plans that were written last, and the answer that has them while a client has not read it. There is one such
-  /// answer: when the plans have changed, clients that still read it are gone.
+  std::vector<Asker> wantPlans; // clients that asked for the plans after the last encoding of plans began
+  /// The plans that were encoded last, and the answer with them as long as some client has not read the answer. There
+  /// is only one such answer: if the plans have changed, clients that still read the old answer are dropped.
   Adaptation::Named plans;
   std::weak_ptr<const messages::Body> said;
 };
 
-/// Sends a request to the run at `path` and waits for its answer. The status is the answer's: ok only once all
-/// processes have agreed. Code::Run if the run says nothing for as long as `patience`, also where it listens.
-/// `answer`: what Done has.
+/// Sends a request to the run at `path` and waits for its answer. The status is that of the answer: ok only if all
+/// processes have agreed. Code::Run if nothing comes from the run for `patience`, even if it listens. `answer`: the
+/// content of Done.
 Status askControl(const std::string &path, const Encoded &request, Message &answer, std::chrono::milliseconds patience);
 
 } // namespace pipec::runtime

@@ -22,7 +22,7 @@ constexpr auto kTell = 300ms;
 constexpr auto kKill = 1000ms;
 constexpr auto kEnd = 5000ms;
 
-/// Whether it is "3", "3 replica 1" or "3 shard 1".
+/// Whether the text is "3", "3 replica 1" or "3 shard 1".
 bool namesProcess(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789";
   for (const std::string_view which : {" replica ", " shard "})
@@ -31,14 +31,16 @@ bool namesProcess(std::string_view text) {
   return !text.empty() && text.find_first_not_of(kDigits) == text.npos;
 }
 
-/// What a cause says behind "rank 3: " or "rank 3 replica 1: "; all of it, without a rank, where it does not begin so.
+/// The text of a cause after "rank 3: " or "rank 3 replica 1: ", and that rank. A cause without such a prefix is
+/// returned whole, with an empty rank.
 std::string_view behindRank(std::string_view cause, std::string_view &rank) {
   const size_t end = cause.find(": ");
   rank = cause.rfind("rank ", 0) == 0 && end != std::string_view::npos ? cause.substr(5, end - 5) : "";
   return namesProcess(rank) ? cause.substr(end + 2) : cause;
 }
 
-/// A line each, none twice: not what several ranks say in the same words, nor what a rank was told of another's cause.
+/// Joins causes, one per line. A cause that several ranks report in the same words is one line with these ranks. A
+/// cause that the controller told a rank is left out if its original is there.
 std::string linesOf(const std::vector<std::string> &causes) {
   std::vector<std::pair<std::string_view, std::string>> lines; // what is said, and the ranks that say it too
   for (const std::string &cause : causes) {
@@ -139,7 +141,8 @@ void Controller::broadcast(const Encoded &message) {
       member.channel->send(message);
 }
 
-/// The ranks that have not come; once all have, those that have not offered what others wait for, or are not ready.
+/// The ranks that the start of the run waits for: those that have not joined; then, where offers are exchanged, those
+/// without an offer; then those that are not ready.
 std::string Controller::missing() const {
   bool came = all([](const Member &m) { return m.endpoint.has_value(); });
   bool offer = !all([](const Member &m) { return !m.offer; });
@@ -150,8 +153,8 @@ std::string Controller::missing() const {
   return text;
 }
 
-/// Processes of a cluster may start minutes apart, so a line now and then says which are missing. Those that have come
-/// may load their states.
+/// Waits until all processes have joined. Processes of a cluster may start minutes apart, so every 5 s a log line names
+/// the missing ones.
 asio::awaitable<void> Controller::awaitMeeting() {
   constexpr auto kReminder = 5s;
   const int64_t begin = Clock::monotonic();
@@ -172,8 +175,8 @@ asio::awaitable<void> Controller::awaitMeeting() {
   }
 }
 
-/// From now on all processes are awaited until `done` holds for them. For the time beside the steps: while steps run,
-/// each rank watches itself.
+/// From now on the controller waits until `done` holds for all processes. Used while no steps run: during steps each
+/// rank watches itself.
 void Controller::awaitProgress(const char *what, bool (*done)(const Member &)) {
   awaited = {what, done, Clock::monotonic()};
 }
@@ -200,7 +203,7 @@ messages::Does Controller::does() const {
   for (const Wait &wait : waits())
     does.whom.push_back(wait.whom.front());
   const bool ends = std::ranges::any_of(members, [](const Member &m) { return m.end >= 0; });
-  for (size_t rank = 0; ends && rank < members.size(); ++rank) // hosts that have not said that they end
+  for (size_t rank = 0; ends && rank < members.size(); ++rank) // hosts that have not announced their end
     if (members[rank].end < 0)
       does.whom.push_back(int32_t(rank));
   return does;
@@ -213,7 +216,7 @@ bool Controller::send(int32_t to, const Encoded &message) {
   return bool(member.channel);
 }
 
-/// "it sent a report before the start"
+/// Refuses a message if `wrong`, and returns `wrong`. `what`: "a report before the start".
 bool Controller::refuses(int32_t rank, bool wrong, const char *what) {
   if (wrong)
     memberOf(rank).channel->refuse(what);
@@ -242,7 +245,7 @@ void Controller::hear(int32_t rank, const messages::Clock &message) {
     memberOf(rank).channel->send(messages::Clock{Clock::monotonic()});
 }
 
-/// Tells every process what all have offered, once all have.
+/// Sends all offers to all processes once the last offer has come.
 void Controller::hear(int32_t rank, messages::Offer message) {
   if (refuses(rank, std::exchange(memberOf(rank).offered, true), "a second offer"))
     return;
@@ -347,7 +350,7 @@ void Controller::begin() {
     owner.started();
 }
 
-/// Gives a permit once a process needs it soon: where the run adapts, after a decision.
+/// Gives a permit that a process needs soon. If the run adapts, the permit waits for a decision.
 void Controller::needed(int64_t step) {
   need = std::max(need, step);
   const auto permit = [this] {
@@ -356,7 +359,7 @@ void Controller::needed(int64_t step) {
   };
   if (!adapting || failing() || finishing || !conductor.wouldGrant(need))
     return permit();
-  if (adapting->deciding()) // whoever asks meanwhile waits for it too
+  if (adapting->deciding()) // processes that ask meanwhile wait for the same decision
     return;
   if (!adapting->decides())
     return permit();
@@ -370,7 +373,7 @@ void Controller::begins(int32_t rank, int64_t step) {
   compareEnds();
 }
 
-/// The run ends once all say so, all behind the same step.
+/// Ends the run once all hosts have announced their end after the same step.
 void Controller::hear(int32_t rank, const messages::Finishes &message) {
   if (refuses(rank, !setup.options.hosted() || !isStep(message.step),
               "an end, which only a host says, in a step of the run"))
@@ -429,7 +432,8 @@ void Controller::tellStoppers(const Status &status) {
     done(status);
 }
 
-/// A process has states of its own alone: its rank's, or of layers that the plan has. Their files' names are no paths.
+/// Refuses a state that nobody has asked for, a state of another rank, of a layer that the plan does not have or with a
+/// path as its file's name, and impossible events.
 bool Controller::refusesSaved(int32_t rank, const messages::Saved &message) {
   constexpr const char *kNameChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
   const auto isName = [&](const StateFile &file) {
@@ -465,7 +469,7 @@ void Controller::hear(int32_t rank, const messages::Saved &message) {
   ofStep.ranks[rank] = unpackEvents(message.events.value_or(messages::Numbers()), rank);
   const bool recuts = message.recuts;
   if (recuts) {
-    if (ofStep.ranks.size() == 1) // the others are close behind
+    if (ofStep.ranks.size() == 1) // the first process that saves; the others follow soon
       for (Member &member : members)
         member.moved = false;
     members[size_t(rank)].moved = true;
@@ -475,7 +479,7 @@ void Controller::hear(int32_t rank, const messages::Saved &message) {
     complete(place, message.layers, recuts);
 }
 
-/// Writes the manifest.
+/// Writes the manifest of a complete checkpoint.
 void Controller::complete(std::map<int64_t, Saved>::iterator saved, bool ofLayers, bool recuts) {
   const int64_t step = saved->first;
   const Saved &ofStep = saved->second;
@@ -490,7 +494,7 @@ void Controller::complete(std::map<int64_t, Saved>::iterator saved, bool ofLayer
     manifest.files.push_back(file);
   for (const auto &[of, job] : ofStep.jobs)
     manifest.jobs.push_back(job);
-  const bool ofHost = setup.options.hosting.folders; // which says by itself when all is written
+  const bool ofHost = setup.options.hosting.folders; // the host itself marks its checkpoint as complete
   if (Status status = ofHost ? Status{} : writeManifest(setup.options.checkpoint, manifest); !status.ok())
     return fail("the checkpoint could not be written: " + status.message, true);
   run.checkpoint = manifest.step;
@@ -504,7 +508,7 @@ void Controller::complete(std::map<int64_t, Saved>::iterator saved, bool ofLayer
   spdlog::info("checkpoint after {} steps in {}", manifest.step, setup.options.checkpoint);
 }
 
-/// Lets processes that have nothing to do end, once all others have.
+/// Lets processes without instructions end once all other processes have reported.
 void Controller::endWaits() {
   if (!all([](const Member &m) { return m.waits || m.reported; }) || failing())
     return;

@@ -33,7 +33,7 @@ struct RunResult {
   int64_t startedAt = 0;             // nanoseconds of CLOCK_MONOTONIC; 0: the run never started
 
   nlohmann::ordered_json adapt;           // what Adaptation::result says; null: the run did not adapt
-  std::vector<trace::Decision> decisions; // at which other variants were chosen, or wished
+  std::vector<trace::Decision> decisions; // decisions to change the variant or the cut
 };
 
 class Controller {
@@ -51,7 +51,7 @@ public:
     std::function<void(int64_t step)> progressed;   // the fastest process has completed all steps before `step`
     std::function<void(int32_t rank)> end;          // end the process by force: it has not ended in time
     std::function<std::string(int32_t rank)> title; // what to call a rank in messages: "rank 2 (pid 17)"
-    std::string leader;                             // and who has the controller: "rank 0 at first"
+    std::string leader;                             // the process that has the controller: "rank 0 at first"
     std::function<std::string(const RunResult &)> report = {}; // what all processes are told of a run that ended well
   };
   Controller(asio::io_context &io, const Setup &setup, Owner owner);
@@ -93,28 +93,28 @@ private:
   struct Member {
     std::shared_ptr<Channel> channel;
     std::optional<messages::Endpoint> endpoint; // where it listens
-    std::optional<Message> offer;               // what others need to know of it, until they know
+    std::optional<Message> offer;               // what others must know about its transport, until all offers are sent
     bool offered = false;
     bool ready = false;
     bool moved = true;  // its layers are saved, or are not asked for
     bool waits = false; // it has nothing to do, and waits for the others
     bool reported = false;
-    // Of a host (RunOptions::hosting):
+    // With a host (RunOptions::hosting):
     int64_t begun = -1;  // the step that it began last
-    int64_t end = -1;    // before which it ends; -1: it has not said
-    bool failed = false; // it has said so, and why
+    int64_t end = -1;    // the step before which it ends; -1: not announced
+    bool failed = false; // it has reported a failure
     bool gone = false;
   };
 
   /// A checkpoint that is not complete.
   struct Saved {
     std::map<int32_t, StateFile> files;                 // by rank or layer
-    std::map<int32_t, std::vector<trace::Event>> ranks; // that have saved, and their events up to it
-    std::map<int32_t, std::vector<OwnedUnits>> owned;   // likewise, where ranks have shards
-    std::map<int32_t, JobState> jobs;                   // likewise, where they have a job
+    std::map<int32_t, std::vector<trace::Event>> ranks; // ranks that have saved, with their events up to the checkpoint
+    std::map<int32_t, std::vector<OwnedUnits>> owned;   // by rank, with shards
+    std::map<int32_t, JobState> jobs;                   // by rank, with background jobs
   };
 
-  // What a process says. What it cannot mean is refused, and ends its connection.
+  // Messages from a process. A message that is wrong at this time is refused, and ends the connection.
   void hear(int32_t rank, const messages::Listening &message);
   void hear(int32_t rank, const messages::Clock &message);
   void hear(int32_t rank, messages::Offer message);
@@ -137,7 +137,8 @@ private:
   Member &memberOf(int32_t rank) { return members[size_t(rank)]; }
   bool refuses(int32_t rank, bool wrong, const char *what);
   bool refusesSaved(int32_t rank, const messages::Saved &message);
-  /// A run that goes on from behind its last step ends with its first.
+  /// Whether `step` can be a number of completed steps of this run. If the run resumes after its last step, `first`
+  /// alone can.
   bool isStep(int64_t step) const {
     return started && step >= run.first && step <= std::max(setup.options.steps, run.first);
   }
@@ -171,9 +172,9 @@ private:
   std::optional<JobLevel> jobLevel; // where processes run jobs
   int64_t need = 0;                 // the last step for which a process needs a permit soon
   std::vector<Member> members;
-  std::vector<Encoded> early; // texts, for those who have not come yet
+  std::vector<Encoded> early; // Text messages, for processes that have not joined yet
   asio::steady_timer timer;   // for the meeting
-  /// What all processes must do next, beside steps.
+  /// Something other than steps that all processes must do next.
   struct Awaited {
     const char *what; // "save its layers"
     bool (*done)(const Member &);

@@ -22,7 +22,7 @@ Status openPort(const WorkerSetup &setup, tcp::acceptor &acceptor) {
                : Status{};
 }
 
-/// Those beside `self` in the ring of a collective.
+/// Calls `add` with both neighbours of `self` in the ring of a collective.
 template <typename Add> void addNeighbours(const std::vector<int32_t> &members, int32_t self, Add add) {
   const auto at = std::lower_bound(members.begin(), members.end(), self);
   if (at == members.end() || *at != self || members.size() == 1)
@@ -55,18 +55,18 @@ std::map<int32_t, tcp::endpoint> peersOf(const WorkerSetup &setup, bool reduces,
   for (const plan::Group &group : setup.plan->groups)
     if (!reshards)
       addNeighbours(group.members, self, add);
-    else if (std::binary_search(group.members.begin(), group.members.end(), self)) // each with each
+    else if (std::binary_search(group.members.begin(), group.members.end(), self)) // all members connect to each other
       for (const int32_t member : group.members)
         if (member != self)
           add(member);
-  for (int32_t shard = 0; shard < place.shards; ++shard) // each with each
+  for (int32_t shard = 0; shard < place.shards; ++shard) // all shards of a rank connect to each other
     if (shard != place.shard)
       add(self - place.shard + shard);
   return peers;
 }
 
-/// Measures how many nanoseconds this clock is ahead of the controller's: asks several times, and takes the question
-/// that was answered fastest. False if the run has failed.
+/// Measures by how many nanoseconds this clock is ahead of the controller's, from the fastest of kQuestions round
+/// trips. False if the run has failed.
 bool findClockOffset(Channel &channel, Mailbox &mailbox, int64_t &offset) {
   constexpr int kQuestions = 16;
   int64_t best = INT64_MAX;

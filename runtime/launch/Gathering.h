@@ -1,6 +1,6 @@
-// How a process comes together with the others before the first step. It listens, tells the controller where, and gets
-// the endpoints of all. It connects to those that it exchanges data with, and measures how far its clock is from the
-// controller's.
+// gather() brings a process together with the others before the first step. The process listens, tells the controller
+// where, and receives the addresses of all. It connects to the processes that it exchanges data with, and measures how
+// far its clock is ahead of the controller's.
 #pragma once
 
 #include "runtime/launch/Mailbox.h"

@@ -1,5 +1,5 @@
-// The background job of a process from one end of a run to the other: made for the plan, saved and loaded beside the
-// stage. What goes wrong with it ends the job, never the run.
+// HeldJob owns the background job of a process for a whole run. It makes the job from the plan, and saves and loads the
+// job's state beside that of the stage. An error of the job ends the job, never the run.
 #pragma once
 
 #include "runtime/backend/Backend.h"
@@ -11,22 +11,24 @@
 
 namespace pipec::runtime {
 
-/// For the issuing thread, at rest.
+/// All functions are for the issuing thread, while no instruction runs.
 class HeldJob {
 public:
-  /// The backend outlives it. `folder`: of checkpoints.
+  /// The backend must outlive this object. `folder`: the folder of checkpoints.
   HeldJob(Backend &backend, const plan::Place &place, std::string folder)
       : backend(backend), place(place), folder(std::move(folder)) {}
 
-  /// Makes the job that the plan has for this rank, of what the options say; nothing where there is none.
+  /// Makes the job that the plan has for this rank, from the provider that the options name. Does nothing if the plan
+  /// has no job for this rank.
   Status make(const plan::Plan &plan, const RunOptions &options);
-  /// Saves its state after `step` steps. Absent: there is no job, or it has ended, or does not save.
+  /// Saves the job's state after `step` steps. Returns nothing if there is no job, if the job has ended or cannot save,
+  /// or if saving failed, which a log line says.
   std::optional<JobState> save(int64_t step);
-  /// Goes on with the state that a checkpoint has of it; else it begins anew, which is said.
+  /// Loads the job's state from a checkpoint. If the checkpoint has none, the job begins anew, and a log line says so.
   void load(const Manifest &checkpoint);
-  /// How long steps take with and without it, if that is known anew.
+  /// Step times with and without the job, if measured anew since the last call.
   std::optional<JobFiller::Paced> paces();
-  /// What it got done in this run.
+  /// What the job has done in this run.
   JobDone done() const;
 
 private:
@@ -35,10 +37,10 @@ private:
   Backend &backend;
   const plan::Place place;
   const std::string folder;
-  int32_t job = -1; // of the plan
+  int32_t job = -1; // index among the plan's jobs; -1: none
   std::string name;
   int64_t before = 0; // atoms that ran before this run
-  int64_t rounds = 0; // JobFiller::Paced, as last told
+  int64_t rounds = 0; // of the step times that paces() returned last
 };
 
 } // namespace pipec::runtime

@@ -8,7 +8,7 @@
 namespace pipec::runtime {
 
 Status HeldStage::make(std::shared_ptr<const plan::Plan> next) {
-  held.reset(); // first: there may be no room for two
+  held.reset(); // freed first, as memory may not hold two stages
   plan = std::move(next);
   return backend.makeStage(*plan, held);
 }
@@ -48,7 +48,8 @@ Status HeldStage::save(int64_t step, Saved &saved) const {
   return forEachLayer(false, [&](int32_t layer) { return saveOne({step, StateOf::Whose::Layer, layer}, saved); });
 }
 
-/// Of all shards of the rank: what each had it also worked, as far as anybody has to know.
+/// The portions of all shards of the rank at the checkpoint. The manifest has only the units that each shard owned; the
+/// units that it worked on and kept are taken to be the same.
 Portions HeldStage::portionsOf(const Manifest &checkpoint) const {
   Portions portions{{}, plan->variants.front().balance};
   const int32_t first = place.world() - place.shard;

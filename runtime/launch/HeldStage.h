@@ -1,5 +1,5 @@
-// The stage of a process from one end of a run to the other: made for a plan, saved and loaded whole or, once the model
-// was cut anew, layer by layer, and made again for another cut.
+// HeldStage owns the stage of a process for a whole run. It makes the stage for a plan, and again when the layers are
+// cut anew. It saves and loads the stage as a whole, or layer by layer once the layers have been cut anew.
 #pragma once
 
 #include "runtime/backend/Backend.h"
@@ -13,38 +13,40 @@
 
 namespace pipec::runtime {
 
-/// Everything but the constructor is for the issuing thread, at rest.
+/// All functions but the constructor are for the issuing thread, while no instruction runs.
 class HeldStage {
 public:
-  /// The backend outlives it. `folder`: of checkpoints, which are a host's own where `ofHost`.
+  /// The backend must outlive this object. `folder`: the folder of checkpoints. `ofHost`: the host writes and reads its
+  /// own checkpoints.
   HeldStage(Backend &backend, const plan::Place &place, std::string folder, bool ofHost)
       : backend(backend), place(place), folder(std::move(folder)), ofHost(ofHost) {}
 
-  /// Makes the stage, in place of the one that is there.
+  /// Frees the present stage and makes the stage of `plan`.
   Status make(std::shared_ptr<const plan::Plan> plan);
-  /// What it holds may be another after make().
+  /// The present stage. make() replaces it.
   const std::unique_ptr<Stage> &stage() const { return held; }
   void free() { held.reset(); }
 
-  /// From now on states are of layers.
+  /// From now on save() writes a file per layer.
   void saveByLayers() { layers = true; }
   bool savesByLayers() const { return layers; }
 
-  using Saved = std::vector<std::pair<int32_t, StateFile>>; // with its process's or layer's number
-  /// Saves the state after `step` steps; of a layer that two copies of a stage hold the first one does. What could not
-  /// be saved leaves no file.
+  using Saved = std::vector<std::pair<int32_t, StateFile>>; // number of the process or layer, and its file
+  /// Saves the state after `step` steps. A layer that two copies of a stage hold is saved by the first copy. A failed
+  /// save leaves no file.
   Status save(int64_t step, Saved &saved) const;
-  /// Loads what this process needs of a checkpoint. Where ranks have shards all of one do that at once, and are told
-  /// before what they had then.
+  /// Loads this process's part of a checkpoint. With shards, all shards of a rank do so together, and the stage is
+  /// first given the portions that the shards had at the checkpoint.
   Status load(const Manifest &checkpoint) const;
 
-  /// Where ranks have shards: from `step` on they have what a variant says. All of a rank at once.
+  /// With shards: from `step` on the stage has the portions of a variant. All shards of a rank call this together.
   Status share(std::shared_ptr<const plan::Variant> variant, int64_t step);
-  /// What this process has.
+  /// The units that this process owns; empty before share().
   std::vector<OwnedUnits> owned() const;
 
 private:
-  /// For each layer of its stages, until one fails; of two copies of a stage of both or of the first alone.
+  /// Calls `act` for each layer of this rank's stages until a call fails. `ofAllCopies`: also for the second copies of
+  /// stages.
   Status forEachLayer(bool ofAllCopies, const std::function<Status(int32_t)> &act) const;
   Status saveOne(const StateOf &of, Saved &saved) const;
   Portions portionsOf(const Manifest &checkpoint) const;
@@ -54,7 +56,7 @@ private:
   const std::string folder;
   const bool ofHost;
   std::shared_ptr<const plan::Plan> plan;      // outlives `held`
-  std::shared_ptr<const plan::Variant> shared; // whose portions it has; null: none were told
+  std::shared_ptr<const plan::Variant> shared; // the variant of the present portions; null: share() was not called
   std::unique_ptr<Stage> held;
   bool layers = false;
 };

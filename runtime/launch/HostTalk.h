@@ -1,5 +1,5 @@
-// What the program around the runtime (runtime/stage/hosted) says to the other ranks through the controller, and hears
-// of them and of it.
+// HostTalk passes messages between the program around the runtime (runtime/stage/hosted) and the controller, which
+// passes them on to other ranks.
 #pragma once
 
 #include "runtime/launch/Channel.h"
@@ -14,7 +14,7 @@ public:
   /// `send` sends a message to the controller, from any thread, until close().
   virtual void open(std::function<void(const Encoded &)> send) = 0;
   virtual void close() = 0;
-  // From any thread.
+  // Called from any thread.
   virtual void hear(const messages::Text &text) = 0;
   virtual void hear(const messages::Swapped &answer) = 0;
   virtual void hear(const messages::Finish &finish) = 0;

@@ -1,6 +1,7 @@
-// How many of their windows background jobs may fill: the share that keeps the promise as it is measured. Each process
-// tells after every 32 steps what a step takes it in the median, with pieces and without; a step lasts as long as the
-// slowest says. A broken promise halves the level, a kept one raises it by a tenth.
+// JobLevel decides how many of their windows background jobs may fill, so that a step is slowed down by no more than
+// promised. After every 32 steps each process reports its median step time with the job's work and without. The step
+// time of the run is that of the slowest process. A broken promise halves the level, a kept one raises it by a tenth of
+// kAll.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -13,12 +14,13 @@ namespace pipec::runtime {
 
 class JobLevel {
 public:
-  static constexpr int kAll = 1000; // thousandths of the windows, the longest first
+  static constexpr int kAll = 1000; // thousandths of the windows; the longest windows are filled first
 
-  /// `processes`: that tell. `slowDown`: the promise, in millionths of a step.
+  /// `processes`: how many processes report. `slowDown`: the promised slowdown, in millionths of a step.
   JobLevel(int32_t processes, int64_t slowDown) : processes(processes), slowDown(slowDown) {}
 
-  /// One process's medians; the level, if what all have told since the last time changes it.
+  /// Takes the medians of one process, in picoseconds. Once all processes have reported, returns the new level if it
+  /// has changed.
   std::optional<int> heard(plan::Time solo, plan::Time filled) {
     longest.solo = std::max(longest.solo, solo);
     longest.filled = std::max(longest.filled, filled);

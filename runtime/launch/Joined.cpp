@@ -1,5 +1,5 @@
 // Rank 0 listens (Door.h) and runs the controller; the others dial. If another job has the port, rank 0 takes one of
-// the next ports. So the others try several ports, and pass over whoever cannot prove there that it belongs to this
+// the next ports. So the others try several ports, and pass over a listener that cannot prove that it belongs to this
 // job.
 #include "runtime/launch/Joined.h"
 
@@ -31,9 +31,9 @@ namespace {
 
 constexpr int kPorts = 16;     // how many ports are tried, from the first one on
 constexpr auto kRedial = 50ms; // pause before the next round of calls: rank 0 may not be there yet
-constexpr auto kAnswer = 3s;   // for so long a port has to answer
+constexpr auto kAnswer = 3s;   // how long a port may take to answer
 constexpr auto kReminder = 5s; // how often a waiting process says so
-constexpr auto kRefusal = 10s; // for so long a process that refuses tells the others
+constexpr auto kRefusal = 10s; // how long a process that refuses tells the others
 constexpr plan::Time kRefusalTime = std::chrono::nanoseconds(kRefusal).count() * 1000;
 constexpr auto kAwait = asio::use_awaitable;
 
@@ -63,10 +63,11 @@ Status identityOf(const JoinedSetup &setup, Identity &identity) {
   return identity.guarded ? stretch(setup.secret, identity.job, identity.secret) : Status{};
 }
 
-/// Who has the controller.
+/// The process that has the controller, for messages.
 std::string leaderOf(const JoinedSetup &setup) { return "rank 0 at " + setup.environment.host; }
 
-/// The addresses of the host of rank 0. `patience`: 0: no limit. Ends early where the program around a run closes it.
+/// Finds the addresses of rank 0's host. `patience`: picoseconds; 0: no limit. Ends early if the host program closes
+/// the run.
 Status findHost(const JoinedSetup &setup, plan::Time patience, std::vector<asio::ip::address> &found) {
   HostLookup lookup(setup.environment.host);
   Handover *handover = setup.options.hosting.handover;
@@ -87,7 +88,7 @@ std::string nameOf(const std::string &host, const asio::ip::address &address) {
   return host == text ? text : fmt::format("{} ({})", host, text);
 }
 
-/// `patience`: as of findHost.
+/// Listens at the first free port of those to try. `patience`: as for findHost.
 Status listen(const JoinedSetup &setup, plan::Time patience, tcp::acceptor &acceptor) {
   const Environment &environment = setup.environment;
   std::vector<asio::ip::address> found;
@@ -122,7 +123,7 @@ Status listen(const JoinedSetup &setup, plan::Time patience, tcp::acceptor &acce
                                  environment.port + kPorts - 1, error.message()));
 }
 
-/// Listens, and says so. `patience`: as of findHost. `address`: where.
+/// Listens, and logs where. `patience`: as for findHost. `address`: where the process listens.
 Status openDoor(const JoinedSetup &setup, plan::Time patience, const Identity &identity, asio::io_context &io,
                 asio::ip::address &address, std::shared_ptr<Door> &door) {
   tcp::acceptor acceptor(io);
@@ -138,7 +139,8 @@ Status openDoor(const JoinedSetup &setup, plan::Time patience, const Identity &i
   return {};
 }
 
-/// Rank 0 where it refuses: tells why to those who come, until all have heard it or have had the time.
+/// Rank 0 of a run that it refuses: tells the processes that connect the reason, until all have heard it or kRefusal is
+/// over.
 class Refusal {
 public:
   Refusal(const JoinedSetup &setup, const Identity &identity) : setup(setup), identity(identity) {}
@@ -153,7 +155,7 @@ public:
     door->open([this](Greeting greeting, tcp::socket socket) { guest(std::move(greeting), std::move(socket)); },
                [this](const Status &) { io->stop(); });
     if (Handover *handover = setup.options.hosting.handover)
-      handover->onFailure([io = io] { io->stop(); }); // its host closes the run
+      handover->onFailure([io = io] { io->stop(); }); // the host program closes the run
     io->run_for(kRefusal);
     door->close();
     return {};
@@ -162,7 +164,7 @@ public:
 private:
   void guest(Greeting greeting, tcp::socket socket) {
     const int32_t peer = greeting.peer;
-    if (!greeting.status.ok()) // it has heard what differs
+    if (!greeting.status.ok()) // the handshake has told it what differs
       return heard(peer);
     prepareSocket(socket);
     auto channel = std::make_shared<Channel>(Channel::Socket(std::move(socket)), std::move(greeting.session));
@@ -244,7 +246,7 @@ private:
     io.stop();
   }
 
-  /// Gives a process up: one on another machine cannot be killed.
+  /// Gives up on a process: a process on another machine cannot be killed.
   void end(int32_t rank) {
     ended = true;
     if (members[size_t(rank)])
@@ -316,8 +318,8 @@ private:
                                      double(deadline) / 1e12, last));
   }
 
-  /// Calls one endpoint. Returns whether calling is over: rank 0 has answered, or a process of this job that differs,
-  /// as `status` then says. If not, `last` says what was wrong.
+  /// Calls one endpoint. True: calling is over, as rank 0 has answered, or a process of this job that differs, which
+  /// `status` then says. False: `last` says what was wrong.
   asio::awaitable<bool> knock(tcp::socket &socket, const tcp::endpoint &endpoint, std::string &last) {
     patience.expires_after(kAnswer);
     patience.async_wait([&socket](std::error_code early) {
@@ -358,7 +360,7 @@ private:
   const plan::Time deadline; // 0: none
   Status status;
   Session session;
-  std::string refusal; // why one refused that says it is of this job
+  std::string refusal; // why a process refused that claims to be of this job
   Warnings warnings;
   std::optional<Line> connected;
 };
@@ -395,7 +397,7 @@ Status runHost(const JoinedSetup &setup, const Identity &identity, RunResult &re
   try {
     status = runWorker(workerSetup(setup, identity, host.address), *loop.io, control);
     control->close();
-  } catch (const std::exception &error) { // no descriptor, no thread; the controller hears it with the socket's end
+  } catch (const std::exception &error) { // out of descriptors or threads; the controller notices the closed socket
     status = Status::run(fmt::format("rank 0: {}", error.what()));
   }
   control.reset();
@@ -406,7 +408,8 @@ Status runHost(const JoinedSetup &setup, const Identity &identity, RunResult &re
   return outcome.ok() ? status : outcome;
 }
 
-/// Finds and calls rank 0, for as long as that together. No line without an error: the host has closed the run.
+/// Finds and calls rank 0, both within `patience`. If there is neither an error nor a line, the host program has closed
+/// the run.
 Status callRankZero(const JoinedSetup &setup, const Identity &identity, asio::io_context &io, plan::Time patience,
                     std::optional<Line> &line) {
   struct Calls {
@@ -446,7 +449,7 @@ Status runMember(const JoinedSetup &setup, const Identity &identity) {
                    std::make_shared<Channel>(Channel::Socket(std::move(socket)), std::move(line->session)));
 }
 
-/// Another rank than 0 where it refuses: tells rank 0, which tells the others.
+/// Refuses the run on a rank other than 0: tells rank 0, which tells the others.
 Status refuse(const JoinedSetup &setup, const Identity &identity) {
   asio::io_context io;
   std::optional<Line> line;
@@ -455,7 +458,7 @@ Status refuse(const JoinedSetup &setup, const Identity &identity) {
   auto channel = std::make_shared<Channel>(Channel::Socket(std::move(line->socket)), std::move(line->session));
   channel->start<messages::ToRank>(
       [&io]<typename T>(T &&) {
-        if (std::is_same_v<T, messages::End>) // it has heard it
+        if (std::is_same_v<T, messages::End>) // rank 0 has heard the reason
           io.stop();
       },
       [&io](const std::string &) { io.stop(); });

@@ -19,18 +19,18 @@ struct JoinedSetup {
   // Used on rank 0 alone.
   int64_t swapEvery = 0;                                     // Controller::Setup
   std::optional<Manifest> resume;                            // Controller::Setup
-  std::optional<Adaptation::Mode> adapt;                     // likewise
+  std::optional<Adaptation::Mode> adapt;                     // Controller::Setup
   ControlSocket *control = nullptr;                          // listening; null: none
   std::function<void(int64_t)> progressed;                   // Controller::Owner; called on the controller's thread
-  std::function<std::string(const RunResult &)> report = {}; // likewise
+  std::function<std::string(const RunResult &)> report = {}; // Controller::Owner
   HostTalk *talk = nullptr;                                  // WorkerSetup
 
-  Status refused = {}; // why this process has no run, which the others are told
+  Status refused = {}; // why this process refuses to run, which the others are told; ok: it runs
 };
 
-/// Runs this process's rank to its end; of a run that is refused, tells the others, for ten seconds at most, and
-/// returns why. As after runWorker, end the process with _exit then, unless it has a host. `result` is filled on rank 0
-/// alone.
+/// Runs this process's rank to its end. If the process refuses to run, tells the others, for at most ten seconds, and
+/// returns the reason. Afterwards end the process with _exit, as after runWorker, unless it has a host. `result` is
+/// filled on rank 0 alone.
 Status runJoined(const JoinedSetup &setup, RunResult &result);
 
 } // namespace pipec::runtime

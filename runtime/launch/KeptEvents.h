@@ -13,16 +13,17 @@ namespace pipec::runtime {
 
 class KeptEvents {
 public:
-  /// For attempt number `attempt`, which begins at step `first`. Events from there on are dropped, since their steps
-  /// are done again; attempt 0 drops all. `startedAt`: the instant of the attempt's time 0, in nanoseconds since 1970,
+  /// For attempt number `attempt`, which begins at step `first`. Drops the kept events of later steps, since these
+  /// steps run again; attempt 0 drops all. `startedAt`: the instant of the attempt's time 0, in nanoseconds since 1970,
   /// the same on all ranks.
   KeptEvents(std::string folder, int32_t rank, int32_t attempt, int64_t first, int64_t startedAt);
 
-  /// Keeps the events since the last checkpoint, at one after `step` steps. Code::Run if they cannot be written.
+  /// Keeps the events since the last checkpoint. To call at the checkpoint after `step` steps. Code::Run if they cannot
+  /// be written.
   Status keep(int64_t step, const std::vector<trace::Event> &events) const;
 
-  /// All events that are kept, and then `last`. Times count from the start of the first attempt that anything is kept
-  /// of. Code::Run if a kept file is damaged.
+  /// All kept events, and then `last`. Times count from the start of the first attempt with kept events. Code::Run if a
+  /// kept file is damaged.
   Status all(const std::vector<trace::Event> &last, std::vector<trace::Event> &events) const;
 
   /// Drops all events, once the trace is written.
@@ -38,7 +39,7 @@ private:
   std::string folder;
   int32_t rank, attempt;
   int64_t startedAt;
-  int64_t origin; // `startedAt` of the first attempt that anything is kept of
+  int64_t origin; // `startedAt` of the first attempt with kept events
 };
 
 } // namespace pipec::runtime

@@ -26,7 +26,7 @@ struct Process {
   int channel = -1; // the launcher's end of the socket pair
   bool alive = true;
   bool closed = false; // the channel has closed: all that the process said has been heard
-  std::string why;     // what was wrong then
+  std::string why;     // why the channel closed; empty: the process closed it
   bool killed = false; // the launcher has killed it, because it did not answer
   int status = 0;      // from wait4
 };
@@ -37,7 +37,7 @@ void killAll(const std::vector<Process> &processes) {
       ::kill(process.pid, SIGKILL);
 }
 
-/// Who has the controller.
+/// The process that has the controller, for messages.
 std::string leaderOf(pid_t launcher) { return fmt::format("piperun (pid {})", launcher); }
 
 /// The child's side of a fork; never returns.

@@ -14,7 +14,7 @@ struct LocalSetup {
   std::array<uint8_t, 32> planHash{};     // compared at the handshakes
   RunOptions options;
   int64_t swapEvery = 0;                   // Controller::Setup
-  std::optional<Adaptation::Mode> adapt;   // likewise
+  std::optional<Adaptation::Mode> adapt;   // Controller::Setup
   std::optional<Manifest> resume;          // Controller::Setup
   int64_t restarts = 0;                    // how often a run that fails may begin again from its last checkpoint
   ControlSocket *control = nullptr;        // listening; null: none
@@ -33,13 +33,12 @@ struct LocalResult {
   /// With a trace: the events of all attempts that later ones built on, so each step once. Times count from the first
   /// start.
   std::vector<trace::Event> events;
-  std::vector<trace::Decision> decisions; // likewise
+  std::vector<trace::Decision> decisions; // of the same attempts
 };
 
 /// Runs the plan. `started` is called once all processes of an attempt have met and been told to start. On failure
-/// (Code::Run) the message has a line for each thing known of the cause, the most telling first. SIGINT and SIGTERM end
-/// the run in order after the steps that are permitted; a second one ends it at once. Call this while the process has
-/// one thread.
+/// (Code::Run) the message has a line per known cause, the most telling first. SIGINT and SIGTERM end the run in order
+/// after the steps that are permitted; a second one ends it at once. Call this while the process has one thread.
 Status runLocal(const LocalSetup &setup, const std::function<void(const LocalResult &)> &started, LocalResult &result);
 
 } // namespace pipec::runtime

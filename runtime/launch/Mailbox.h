@@ -19,14 +19,14 @@ public:
   using Mail = std::variant<messages::Table, messages::Offers, messages::Start, messages::Layers, messages::Rest,
                             messages::Finish, messages::Clock>;
 
-  /// Once `failure` is raised, all waits end. `doing` hears of what is waited for. Both outlive the mailbox.
+  /// Once `failure` is raised, all waits end. `doing` records each wait. Both must outlive the mailbox.
   Mailbox(std::string process, Failure &failure, Doing &doing);
 
   /// From any thread.
   void put(Mail mail);
 
-  /// Waits for the next message. If it is another one, the failure is raised. None if the run has failed. `patient`:
-  /// it may take as long as the whole run.
+  /// Waits for the next message. If the message is not a T, raises the failure. Returns nothing if the run has failed.
+  /// `patient`: the wait may last as long as the whole run.
   template <typename T> std::optional<T> expect(bool patient = false) {
     const Doing::While awaits = doing.awaits(fmt::format("message \"{}\"", T::kind.name), patient);
     std::optional<Mail> mail = take();

@@ -1,5 +1,5 @@
-// A pipe or terminal is opened anew for each message: O_NONBLOCK on the descriptor itself would be for all programs
-// that share the stream.
+// A pipe or terminal is opened again for each message: setting O_NONBLOCK on the descriptor itself would affect all
+// programs that share the stream.
 #include "runtime/launch/MessageStream.h"
 
 #include <cerrno>
@@ -19,7 +19,7 @@ namespace pipec::runtime {
 
 namespace {
 
-/// The stream of a descriptor, so that a write does not wait.
+/// Opens the stream of a descriptor again, so that a write does not block.
 class Handle {
 public:
   explicit Handle(int given) : descriptor(given) {
@@ -38,7 +38,8 @@ public:
   }
   Handle(const Handle &) = delete;
 
-  /// A part at most. Where the stream could not be opened (it may be another user's), one that surely fits.
+  /// Writes the beginning of a text, at most PIPE_BUF bytes. If the stream could not be opened again (it may be another
+  /// user's), writes only if poll() reports room for them.
   ssize_t write(std::string_view text) const {
     text = text.substr(0, PIPE_BUF);
     if (isSocket)
@@ -76,7 +77,7 @@ private:
 
 } // namespace
 
-/// Writes `rest`; what is left of it then stays there.
+/// Writes `rest`, waiting until `until` at most. What could not be written stays in `rest`.
 void MessageStream::drain(Clock::time_point until) {
   const Handle handle(descriptor);
   while (!rest.empty()) {

@@ -1,4 +1,5 @@
-// Messages for people, from threads that a run waits for: a reader that stands still holds nobody.
+// MessageStream writes messages for people from threads that a run waits for. A reader that has stopped reading blocks
+// no thread.
 #pragma once
 
 #include <chrono>
@@ -9,20 +10,20 @@
 
 namespace pipec::runtime {
 
-/// Waits a short time at most for a descriptor that cannot be written to. A message that cannot be written then is left
-/// out; how many were left out is said before the next one that can be written. Errors are ignored.
+/// If the descriptor cannot be written to, waits a short time and then drops the message. Before the next message that
+/// can be written, writes how many were dropped. Errors are ignored.
 class MessageStream {
 public:
   using Milliseconds = std::chrono::milliseconds;
   static constexpr Milliseconds kAmid{100}; // while a run goes on
   static constexpr Milliseconds kAtEnd{10000};
 
-  /// `descriptor` stays the caller's. `name` says what was left out.
+  /// `name`: the program, for the line about dropped messages.
   MessageStream(int descriptor, std::string name) : descriptor(descriptor), name(std::move(name)) {}
 
-  /// Waits for kAmid where the message before was written, else not at all.
+  /// Waits for up to kAmid if the last message was written, else not at all.
   void write(std::string_view text);
-  /// The last message, or none: waits for kAtEnd, and says first what was left out.
+  /// Writes the last message, or none. Waits for up to kAtEnd, and first writes how many messages were dropped.
   void finish(std::string_view text = "");
 
 private:
@@ -33,11 +34,11 @@ private:
   const int descriptor;
   const std::string name;
   std::mutex mutex;
-  std::string rest;    // of a message that was begun
-  int64_t leftOut = 0; // messages
+  std::string rest;    // of a message that was written in part
+  int64_t leftOut = 0; // number of dropped messages
 };
 
-/// Standard error. `name`, of the program, counts in the first call.
+/// Standard error. `name`: the program; only the name of the first call counts.
 MessageStream &standardError(const std::string &name = "pipec");
 
 /// From now on spdlog writes to standardError(name): "NAME: MESSAGE".

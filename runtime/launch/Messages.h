@@ -1,11 +1,11 @@
 // All messages between the controller, the processes of a run and the clients of its control socket. A message is a
-// struct: its fields have names, and its kind says how it is called, which ways it goes and how long it may be. The
-// list of all structs (All) is the table from which encoding, decoding and dispatch come (messages/Code.h).
+// struct with named fields. Its kind holds the message's name, directions and largest size. Encoding, decoding and
+// dispatch (messages/Code.h) come from the list of all structs (All).
 //
-// On the wire a message is a header and a CBOR object of its fields. Decoding takes nothing for granted: what is too
-// deep, lacks a field, has another one, or a field of another type or range, is refused with the reason.
+// On the wire a message is a header and a CBOR object of its fields. Decoding trusts nothing: a message that is nested
+// too deep, lacks a field, has an unknown field, or a field of another type or range is refused with the reason.
 //
-// Controller and process say, in this order:
+// Controller and process send, in this order:
 //   process:    Listening
 //   controller: Table
 //   process:    Offer, where its transport has one, to which the controller answers Offers; Ready
@@ -16,15 +16,15 @@
 // at any time after the start:
 //   controller: Prepare, Drop, Measure, Decision, Layers
 //   process:    Prepared, Measured, Paced, Stop
-// of a host, at any time:
+// with a host, at any time:
 //   process:    Put, Swap, Finishes
 //   controller: Text, Swapped
 // at any time:
 //   process:    Failed, Clock, Asks, Does (also to other processes)
 //   controller: End, Clock, Asks, Does
 //
-// A client says Load, LoadFor, Swap, Adapt, AskPlan, AskStatus or Stop. The controller answers Done or Refused, and
-// says Alive while that takes long.
+// A client sends Load, LoadFor, Swap, Adapt, AskPlan, AskStatus or Stop. The controller answers Done or Refused, and
+// sends Alive while the answer takes long.
 #pragma once
 
 #include "runtime/launch/messages/FromController.h"
@@ -34,7 +34,7 @@
 
 namespace pipec::runtime::messages {
 
-/// The table. Header::kind is a place in it.
+/// All messages. Header::kind is an index into this list.
 using All = std::tuple<Listening, Offer, Ready, Progress, Saved, Prepared, Measured, Paced, Waits, Report, Failed, Put,
                        Finishes, Clock, Table, Offers, Start, Permit, Prepare, Drop, Measure, Decision, Layers, Rest,
                        Finish, End, Text, Swapped, Swap, Stop, Load, LoadFor, Adapt, AskStatus, AskPlan, Done, Refused,

@@ -1,6 +1,5 @@
-// The permits of one process: how far it may run, and which program under which epoch (Conductor.h). The process asks
-// the controller for them shortly before it needs them, so that they are there in time and nothing is decided too
-// early.
+// The permits of one process say how far it may run, and which program in which epoch (Conductor.h). The process asks
+// the controller for a permit shortly before it needs one, so that permits come in time and decisions are made late.
 #pragma once
 
 #include "runtime/device/Failure.h"
@@ -22,12 +21,12 @@ struct Permit {
   int64_t epoch = 0;
   std::shared_ptr<const Executable> program;
   bool last = false;                            // the run ends at `until`
-  std::shared_ptr<const plan::Plan> recut = {}; // its steps need stages of this plan's cut; null: those that are there
+  std::shared_ptr<const plan::Plan> recut = {}; // the steps need stages of this plan's cut; null: of the present cut
   std::shared_ptr<const plan::Variant> shares =
       {}; // the shards of a rank begin this variant together; null: they need not
 };
 
-/// Whether all processes save their states before `step`, one of a run from `first` on that saves every `every` steps
+/// Whether all processes save their states before `step`, in a run that begins at `first` and saves every `every` steps
 /// (0: only at its end).
 inline bool savesBefore(int64_t step, int64_t first, int64_t every) {
   return every > 0 && step > first && step % every == 0;
@@ -36,22 +35,23 @@ inline bool savesBefore(int64_t step, int64_t first, int64_t every) {
 class Permits final : public Pilot {
 public:
   struct Hooks {
-    /// turn() is at this step; it may be permitted already. False: whoever runs the steps wants no more.
+    /// Called by turn() before it waits for the permit of `step`, which may be there already. False: the host wants no
+    /// more steps.
     std::function<bool(int64_t step)> needed;
     std::function<void(int64_t step)> completed; // as Pilot::completed
-    std::function<bool(int64_t step)> atRest;    // as Pilot::atRest: to save
-    /// Likewise: to save, and to make stages of another cut.
+    std::function<bool(int64_t step)> atRest;    // as Pilot::atRest: saves
+    /// In place of atRest before a step of another cut: saves, and makes stages of that cut.
     std::function<bool(int64_t step, const std::shared_ptr<const plan::Plan> &plan)> recut = {};
-    /// Likewise: where the shards of a rank begin another variant.
+    /// After atRest, before a step with which the shards of a rank begin another variant.
     std::function<bool(int64_t step, const std::shared_ptr<const plan::Variant> &variant)> share = {};
-    /// Of a process whose program has no instructions, which would ask for all steps at once: it takes the permits that
-    /// others ask for, and waits here, behind the last step, until the others are done.
+    /// Set for a process without instructions, which would otherwise ask for all steps at once. Such a process asks for
+    /// no permits and takes those that others ask for. After the last step it waits in this hook until the others are
+    /// done.
     std::function<void()> others = {};
   };
-  /// `first`: the run's first step. `doing` hears of waits. Once `failure` is raised, all waits end. Both outlive the
-  /// permits. The process comes to rest before each step that `every` divides (0: never), and before the
-  /// first that needs another cut or, with shards, is of another variant. The hooks are called on the interpreter's
-  /// thread.
+  /// `first`: the run's first step. `doing` records waits. Once `failure` is raised, all waits end. Both must outlive
+  /// the permits. The process comes to rest before each step that is a multiple of `every` (0: none), and before the
+  /// first step of another cut or, with shards, of another variant. The hooks are called on the interpreter's thread.
   Permits(int64_t first, int64_t every, Doing &doing, Failure &failure, Hooks hooks);
 
   /// From any thread.
@@ -69,9 +69,9 @@ public:
 
   // After the run.
 
-  /// For how long each step was not permitted though all that was issued before had ended, by the plan.
+  /// How long each step waited for its permit after all work issued before had ended by the plan.
   const Lateness &waits() const { return waited; }
-  /// Whether no permit covers `step`, so far. From any thread.
+  /// Whether no permit covers `step` yet. From any thread.
   bool lacks(int64_t step) {
     std::lock_guard lock(mutex);
     return !known(step);
@@ -93,9 +93,9 @@ private:
   const Hooks hooks;
   std::mutex mutex; // guards `granted`
   std::condition_variable changed;
-  std::deque<Permit> granted; // without those whose steps have all begun
+  std::deque<Permit> granted; // without permits of steps that have all begun
   Lateness waited;
-  // What the step that has its turn needs before it begins.
+  // What the step that turn() returned last needs before it begins; atRest() takes it.
   std::shared_ptr<const plan::Plan> recut;
   std::shared_ptr<const plan::Variant> shares;
 };

@@ -27,7 +27,8 @@ Status compareCut(const plan::Variant &variant, const std::vector<int32_t> &held
                                    fmt::join(variant.cut, "-"), fmt::join(held, "-")));
 }
 
-/// Jobs outlive a swap: a plan has those of the one that runs, on the same ranks, or none, and then they wait.
+/// Compares background jobs, which outlive a swap. A plan must have the jobs of the running plan on the same ranks, or
+/// none. Under a plan without jobs they pause.
 static Status compareJobs(const plan::Variant &next, const plan::Variant &running) {
   return next.jobs.empty() || plan::runSameJobs(next, running)
              ? Status{}
@@ -153,7 +154,7 @@ Status Prepare::make(const Task &task, Made &made) {
   if (!status.ok())
     return status;
   std::vector<const plan::Program *> programs;
-  plan::Bytes most = INT64_MAX; // that all rings may have, beside what else each variant holds
+  plan::Bytes most = INT64_MAX; // bytes that all rings may take beside everything else that a variant holds
   for (size_t v = 0; v < plan->variants.size(); ++v) {
     const plan::Variant &variant = plan->variants[v];
     const plan::Program &program = *programs.emplace_back(&variant.programs[size_t(rank)]);

@@ -1,6 +1,6 @@
-// Makes programs ready to run. Plans that are to be swapped in are decoded, verified, proved and fitted to what the
-// process has allocated; that happens on a thread of low priority while the run goes on. The variants of the run's own
-// plan are ready from the start.
+// Prepare makes programs ready to run. Plans to be swapped in are decoded, verified, proved and fitted to the memory of
+// the process, on a thread of low priority while the run goes on. The variants of the run's own plan are ready from the
+// start.
 #pragma once
 
 #include "runtime/interpreter/Executable.h"
@@ -17,8 +17,8 @@ namespace pipec::runtime {
 
 class Prepare {
 public:
-  /// All outlive this object. A plan to be prepared must place stages as `running` does; that the stages have its
-  /// cut when it runs is for the controller to see to.
+  /// All arguments must outlive this object. A plan to prepare must place stages as `running` does. The controller
+  /// makes sure that the stages have the plan's cut when it runs.
   Prepare(std::shared_ptr<const plan::Plan> running, const Layout &layout, Device &device, TransferMemory &memory)
       : running(std::move(running)), rank(layout.place.rank), layout(layout), device(device), memory(memory) {}
   ~Prepare(); // waits for the plan that is being prepared
@@ -28,8 +28,8 @@ public:
     std::vector<std::shared_ptr<const Executable>> variants;
   };
 
-  /// Makes all variants of the running plan, on the calling thread. `calls`: their call points; empty: the
-  /// next step is asked for at each one's beginning.
+  /// Makes all variants of the running plan, on the calling thread. `calls`: the call point of each variant; empty:
+  /// each variant asks for the next step at its own beginning.
   Status variants(const std::vector<CallPoint> &calls, Made &made) const;
 
   using Done = std::function<void(Status, Made)>;
@@ -56,18 +56,18 @@ private:
   std::thread thread;
 };
 
-/// Reads the plan that a file's bytes hold. Ok only if its variants may run in place of those of `running` on stages of
-/// their cut: they keep the rules, are proved, and have the same stages on the same ranks, of one cut of as many
-/// layers. `proofs`: of each variant.
+/// Decodes a plan file. Ok only if the plan's variants may run in place of those of `running`, on stages of their cut:
+/// they keep the rules, are proved, and have the same stages on the same ranks and one cut of the same number of
+/// layers. `proofs`: by variant.
 Status readSuccessor(std::span<const uint8_t> file, const plan::Plan &running, plan::Plan &plan,
                      std::vector<simulate::Result> &proofs);
 
-/// Ok if stages that were made for the cut `held` can run a variant. A cut that is not known is no other.
+/// Ok if stages made for the cut `held` can run a variant. An unknown (empty) cut differs from none.
 Status compareCut(const plan::Variant &variant, const std::vector<int32_t> &held);
 
-/// From now on the calling thread runs only when no other wants the processor.
+/// From now on the calling thread runs only when no other thread wants the processor.
 void lowerPriority();
-/// From now on the calling thread gets a third of what another would that wants the processor.
+/// From now on the calling thread gets a third of the processor time of a normal thread that competes with it.
 void yieldToOthers();
 
 } // namespace pipec::runtime

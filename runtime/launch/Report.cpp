@@ -139,7 +139,7 @@ std::vector<Time> measuredSteps(const std::vector<RankReport> &reports, int64_t 
   std::vector<std::vector<StepTimes>> ranks;
   for (const RankReport &report : reports) {
     std::vector<StepTimes> &steps = ranks.emplace_back(report.steps);
-    Time stood = 0; // as if the clock had stood still in the evaluations before a step
+    Time stood = 0; // total time of the evaluations so far, taken off all times
     auto next = report.evaluations.begin();
     for (size_t s = 0; s != steps.size(); ++s) {
       for (; next != report.evaluations.end() && next->step <= int64_t(s); ++next)

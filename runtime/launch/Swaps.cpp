@@ -1,5 +1,5 @@
-// The states of the request under way: its file is read, processes are asked, all are ready and the swap waits for its
-// step, done.
+// The states of a request: its file is read; processes are asked to prepare; all are ready and the swap waits for its
+// step; done.
 #include "runtime/launch/Swaps.h"
 
 #include "runtime/launch/Prepare.h"
@@ -45,7 +45,8 @@ std::string Swaps::nameOf(int64_t program) const {
   return plans.at(first)->variants.size() == 1 ? of : fmt::format("{}, variant {}", of, program - first);
 }
 
-/// One that is asked for shortly before its step, or as many short ones as fill that time.
+/// A permit covers one step and is asked for shortly before that step. If steps are shorter than the horizon, a permit
+/// covers as many as fill it, at most kMost.
 int64_t Swaps::aheadOf(int64_t program) const {
   if (stepwise)
     return 1;
@@ -95,10 +96,11 @@ void Swaps::agree(const std::string &text, Agreed agreed) {
     tell(*same, {}, holdsFrom());
 }
 
-/// The step from which a swap that is ready holds: the current epoch has at least one.
+/// The first step of a swap that is ready. The current epoch has at least one step.
 int64_t Swaps::holdsFrom() const { return std::max(conductor.open(), conductor.current().from + 1); }
 
-/// Who asks for a swap may begin no step before all have agreed to it: it cannot wait until another has begun.
+/// Cancels the ready swap if the next request comes from a host. The host begins no step before all have agreed to its
+/// request, so the ready swap would never take effect.
 void Swaps::giveWay() {
   if (!busy || !queue.front().ready || queue.size() < 2 || queue[1].told.empty())
     return;
@@ -106,7 +108,7 @@ void Swaps::giveWay() {
   finish(Status::run("another swap took its place"));
 }
 
-/// Each once; where the request goes on, whoever asks later is told by a call of this.
+/// Calls each listener once. If the request is still pending, listeners that come later are called by a later call.
 void Swaps::tell(Request &request, const Status &status, int64_t from) {
   for (const Agreed &agreed : request.told)
     if (agreed)
@@ -129,7 +131,7 @@ void Swaps::recut(const std::string &path, const std::string &name, Done done) {
   next();
 }
 
-/// Whether the stages that are there when the program is to run are those that it needs.
+/// Checks that the present stages can run the program, or, if layers may move, that both cuts are known.
 Status Swaps::goesWith(const Request &request) const {
   const plan::Variant &variant = variantOf(*running, plans, request.program);
   if (!request.recuts)
@@ -140,7 +142,7 @@ Status Swaps::goesWith(const Request &request) const {
   return {};
 }
 
-/// From this epoch on the stages are those that its program needs.
+/// Records that from this epoch on the stages have the cut of its program.
 void Swaps::hold(const Epoch &epoch) {
   const std::vector<int32_t> &needs = variantOf(*running, plans, epoch.program).cut;
   if (needs.empty() || needs == held)
@@ -283,7 +285,7 @@ void Swaps::drop(int64_t firstProgram) {
     links.broadcast(messages::encode(messages::Drop{firstProgram, count}));
 }
 
-/// The loaded plan of which a program was no longer runs.
+/// Drops the loaded plan of a program that no longer runs, unless the plan is to stay ready.
 void Swaps::leave(int64_t program) {
   const auto after = stays.upper_bound(program);
   if (after != stays.begin() && !std::prev(after)->second)

@@ -60,9 +60,9 @@ public:
 
   void start(bool catchSignals);
   Status run();
-  /// What run() returns is told to the controller.
+  /// Tells the controller what run() returned.
   void conclude(const Status &status);
-  /// Nothing of it runs any more.
+  /// With a host: ends everything that the worker runs.
   void leave();
 
 private:
@@ -107,7 +107,7 @@ private:
   const std::shared_ptr<const plan::Plan> plan;
   const Identity identity;
   const RunOptions options;
-  Handover *const handover = options.hosting.handover; // null: nobody is around this
+  Handover *const handover = options.hosting.handover; // null: no host
   Failure failure;
   Doing doing; // of the issuing thread
   Mailbox mailbox;
@@ -124,13 +124,13 @@ private:
   asio::signal_set signals;
   Watch watch;
   asio::steady_timer patience; // after a failure
-  std::promise<void> told;     // of a failure, the controller
+  std::promise<void> told;     // set once the controller has been told of a failure
   std::atomic<bool> returned{false};
   Transport *transport = nullptr; // owned by the backend
   std::unique_ptr<Permits> permits;
   std::optional<Interpreter> interpreter;
   struct Evaluates {
-    std::shared_ptr<const Executable> training, evaluation; // none yet
+    std::shared_ptr<const Executable> training, evaluation; // null: none yet
   } evaluates;
   std::vector<Evaluated> evaluations;
   std::optional<KeptEvents> kept; // if the process writes its own trace
@@ -145,7 +145,7 @@ private:
   };
   std::map<int64_t, Ready> programs;         // used by the io thread alone once the run has started
   std::vector<trace::Decision> decisions;    // the io thread's, up to the last permit
-  std::atomic<int64_t> complete{0};          // all steps before it are
+  std::atomic<int64_t> complete{0};          // all steps before this one are complete
   std::atomic<int64_t> hosted{0};            // with a host: the step that it begins next, or has begun
   int64_t sent = 0;                          // when progress was last sent, in nanoseconds
   int64_t saved = -1;                        // the step whose state was last saved
@@ -153,7 +153,8 @@ private:
   std::thread ioThread;
 };
 
-/// The queues on which a host's step has ended when it is told so.
+/// The queues that have finished a step when the host is told that the step has ended. If host steps overlap, these are
+/// the queues of passes alone.
 std::vector<QueueId> Worker::ends() const {
   std::vector<QueueId> queues;
   for (QueueId q = 0; handover && q < layout.queues.size(); ++q) {
@@ -168,7 +169,7 @@ std::vector<QueueId> Worker::ends() const {
 void Worker::start(bool catchSignals) {
   channel->start<messages::ToRank>([this](auto &&message) { hear(std::move(message)); },
                                    [this](const std::string &why) {
-                                     if (returned) // it was closed here
+                                     if (returned) // this end has closed the channel
                                        return;
                                      failure.raise(Status::run(fmt::format("{}: {} is gone{}{}", where(), setup.leader,
                                                                            why.empty() ? "" : ": ", why)));
@@ -192,7 +193,7 @@ void Worker::leave() {
   const Doing::While leaves = doing.does("leaves the run", options.idle);
   if (setup.talk)
     setup.talk->close();
-  handover->leave();       // by then whoever raised the failure has posted what it leads to
+  handover->leave();       // afterwards all consequences of a failure are posted to `io`
   std::promise<void> said; // with that the transport has told its peers why
   asio::post(io, [&] { asio::post(io, [&said] { said.set_value(); }); }); // it may take a second turn
   said.get_future().wait();
@@ -204,7 +205,7 @@ void Worker::leave() {
   ioThread.join();
 }
 
-/// What comes of the controller's messages is waited for by the issuing thread, all else by the instructions.
+/// The issuing thread waits for messages of the controller; instructions wait for everything else.
 std::vector<Wait> Worker::waits(plan::Time limit) {
   if (failure.raised())
     return {};
@@ -219,7 +220,7 @@ std::vector<Wait> Worker::waits(plan::Time limit) {
   return all;
 }
 
-/// A host's first step may compile, and takes longer than others.
+/// What this process does, for others that wait. A host's first step may compile, so its limit is options.idle.
 messages::Does Worker::does() {
   messages::Does does;
   const auto say = [&](const std::string &what, int64_t since, plan::Time limit) {
@@ -241,7 +242,7 @@ messages::Does Worker::does() {
   return does;
 }
 
-/// To a process without a connection by way of the controller.
+/// Sends a message to a process: through the controller if there is no connection.
 bool Worker::send(int32_t to, const Encoded &message) {
   if (to == kController || !backend->say(to, message->header.kind, {message, &message->bytes}))
     channel->send(message);
@@ -280,7 +281,8 @@ void Worker::conclude(const Status &status) {
   told.get_future().wait_for(std::chrono::seconds(1));
 }
 
-/// The issuing thread may be in a call of a driver that never returns. Then the process ends without it.
+/// Reports the failure. If the issuing thread has not returned after a second, ends the process: a call of a driver may
+/// never return.
 void Worker::failedSomewhere() {
   const Status status = failure.status();
   channel->send(messages::Failed{status.message}, [this] { told.set_value(); });
@@ -369,7 +371,7 @@ std::string Worker::where() const {
   return text.empty() ? identity.name() : text;
 }
 
-/// Tells the other processes what their transports must know of this one, and hears the same of them.
+/// Sends the other processes what their transports must know about this one, and receives the same from them.
 Status Worker::exchange() {
   Message own = backend->offer(memory);
   if (failure.raised())
@@ -381,7 +383,7 @@ Status Worker::exchange() {
   return all ? backend->accept(Message(all->offers), memory) : failed();
 }
 
-/// Does before the first step all that needs memory, time or files.
+/// Does everything that needs memory, time or files before the first step.
 Status Worker::prepareRun(Gathering gathering) {
   const messages::Table &table = gathering.table;
   Status status;
@@ -435,7 +437,7 @@ Status Worker::prepareRun(Gathering gathering) {
   return {};
 }
 
-/// Whether it has no instructions in any variant.
+/// Whether this rank has no instructions in any variant.
 bool Worker::isIdle() const {
   return std::ranges::all_of(layout.executed, [](int64_t count) { return count == 0; });
 }
@@ -445,7 +447,8 @@ void Worker::awaitOthers() {
   mailbox.expect<messages::Rest>(true);
 }
 
-/// A host says when a step begins, and which is the last.
+/// Waits until the host begins `step`, evaluates if due, and asks for the permit. False: the host wants no more steps,
+/// or the run has failed.
 bool Worker::begins(int64_t step) {
   hosted = step;
   bool begun = true;
@@ -465,7 +468,7 @@ bool Worker::begins(int64_t step) {
   return false;
 }
 
-/// Evaluates before `step`, by the variant that ran last.
+/// Runs evaluations before `step`, with forwards of the variant that ran last.
 bool Worker::evaluate(int64_t step, int64_t rounds) {
   const auto &last = interpreter->program();
   if (last && last != evaluates.training)
@@ -485,7 +488,8 @@ bool Worker::evaluate(int64_t step, int64_t rounds) {
   return true;
 }
 
-/// Tells the controller; at most once a millisecond where the step is permitted already, as many short ones are.
+/// Asks the controller for the permit of `step`. If the step is permitted already, as many short steps are, asks at
+/// most once a millisecond.
 void Worker::needed(int64_t step) {
   const int64_t now = Clock::monotonic();
   if (!handover && now - sent < 1'000'000 && !permits->lacks(step))
@@ -505,7 +509,7 @@ void Worker::progress(int64_t step) {
   channel->send(messages::Progress{step, {}});
 }
 
-/// `recuts`: the process waits for the others' layers then.
+/// Saves the state after `step` steps. `recuts`: the process then waits for the others' layers.
 bool Worker::save(int64_t step, bool recuts) {
   const Doing::While saves = doing.does("saves its state", options.idle);
   HeldStage::Saved states;
@@ -527,8 +531,8 @@ bool Worker::save(int64_t step, bool recuts) {
   return true;
 }
 
-/// Exchanges layers with the other processes through a checkpoint: each saves those that it has, and loads those that
-/// it is to have once all are saved.
+/// Exchanges layers with the other processes through a checkpoint: each process saves its layers and, once all have
+/// saved, makes its new stages and loads their layers.
 bool Worker::recut(int64_t step, const std::shared_ptr<const plan::Plan> &next) {
   held.saveByLayers();
   if (!save(step, true))
@@ -558,7 +562,7 @@ bool Worker::share(int64_t step, const std::shared_ptr<const plan::Variant> &var
   return status.ok();
 }
 
-/// Shards begin with a state and portions once they can talk to each other.
+/// Loads the state of a shard and sets its portions. Shards do so once they can talk to each other.
 Status Worker::shareFirst() {
   if (layout.place.shards == 1)
     return {};

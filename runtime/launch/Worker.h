@@ -15,15 +15,15 @@ struct WorkerSetup {
   RunOptions options;
   asio::ip::address listenOn; // where peers reach the process
   bool catchSignals = false;  // whether SIGINT and SIGTERM ask the controller to end the run; a second one kills
-  HostTalk *talk = nullptr;   // of the program around it (RunOptions::hosting), which outlives it
-  std::string leader;         // who has the controller, for messages: "rank 0 at first", "piperun (pid 17)"
-  bool joined = false;        // whether that is rank 0, and processes have addresses of their own
+  HostTalk *talk = nullptr;   // talks to the host program (RunOptions::hosting); outlives the worker; null: no host
+  std::string leader;  // the process that has the controller, for messages: "rank 0 at first", "piperun (pid 17)"
+  bool joined = false; // whether a launcher has started the processes: rank 0 leads, and each has an address
 };
 
-/// The body of a process: runs identity.rank of the plan and talks to the controller on `control`. It runs `io`, the
-/// io_context of that channel, on a thread of its own. The controller has been told of a failure when it returns.
-/// Without hosting: call it once in a process; on return its threads still run, in objects that are never freed, so the
-/// caller must end the process with _exit. With it nothing of it is left, and `io` has stopped.
+/// The body of a process: runs identity.rank of the plan and talks to the controller on `control`. Runs `io`, the
+/// io_context of that channel, on a thread of its own. On return the controller has been told of a failure. Without a
+/// host, call this once in a process; its threads still run on return, in objects that are never freed, so the caller
+/// must end the process with _exit. With a host nothing runs any more on return, and `io` has stopped.
 Status runWorker(const WorkerSetup &setup, asio::io_context &io, const std::shared_ptr<Channel> &control);
 
 /// "SIGINT" or "SIGTERM", the signals that end a run in order.

@@ -1,4 +1,4 @@
-// A call into a user's library, and its error as a line that fits a message.
+// Calls a user's library, and turns its error into one line for a message.
 #pragma once
 
 #include <exception>
@@ -7,7 +7,7 @@
 
 namespace pipec::runtime {
 
-/// What the library said: one line of printable ASCII. It may hold anything.
+/// The library's error message as one line of printable ASCII, whatever the library wrote.
 template <typename Error> std::string textOf(Error &error, int code, const char *what) {
   error.message[sizeof(error.message) - 1] = '\0';
   std::string text = error.message;
@@ -19,8 +19,8 @@ template <typename Error> std::string textOf(Error &error, int code, const char 
   return text.empty() ? fmt::format("the {} failed with code {} and no message", what, code) : text;
 }
 
-/// Calls into the library; its message if that fails, else nothing. No exception of a C++ library gets past here.
-/// Error: its header's, which the function takes last. `what`: "stage library".
+/// Calls a function of the library. Returns its message on failure, else an empty text. Catches all exceptions of a C++
+/// library. Error: the error struct of its header, which the function takes last. `what`: "stage library".
 template <typename Error, typename F, typename... Arguments>
 std::string callLibrary(const char *what, const F &function, Arguments... arguments) {
   Error error{};

@@ -1,4 +1,4 @@
-// A user's shared library in this process: opened, never searched for elsewhere, its functions found by name.
+// A user's shared library in this process: opened at exactly its path, its functions found by name.
 #pragma once
 
 #include "runtime/plan/Status.h"
@@ -9,36 +9,37 @@
 
 namespace pipec::runtime {
 
-/// What a library is built with, for messages.
+/// The header that a library is built with, for messages.
 struct LibraryHeader {
   const char *what;    // "stage library"
   const char *file;    // "pipec_stage.h"
-  const char *version; // the function that says which version of it
+  const char *version; // name of the function that returns the header's version
 };
 
-/// It stays loaded until the process ends: threads that it started may be in it.
+/// The library stays loaded until the process ends, as threads that it started may still run its code.
 class SharedLibrary {
 public:
-  /// Code::Input where there is none, it cannot be loaded, or does not say its version; the rest needs it open.
+  /// Code::Input if there is no library, or if it cannot be loaded or does not say its version. All other functions
+  /// need an open library.
   Status open(const std::string &path, const LibraryHeader &header);
 
   /// The header's version that it is built for.
   uint32_t version() const { return built; }
 
-  /// Sets `function` to what `name` is in the library; false, and empty, if it has no such function.
+  /// Sets `function` to the library's function `name`. False, and an empty function, if there is none.
   template <typename F> bool find(const char *name, std::function<F> &function) const {
     function = reinterpret_cast<F *>(symbol(name)); // null: empty
     return bool(function);
   }
 
-  /// The same of a function that it must have; the first of those that it has not is missing().
+  /// The same for a required function. missing() reports the first one that is missing.
   template <typename F> void need(const char *name, std::function<F> &function) {
     if (!find(name, function) && !lacks)
       lacks = name;
   }
-  /// Code::Input where a function is missing that was needed.
+  /// Code::Input if a required function is missing.
   Status missing() const;
-  /// Code::Input where one of two functions is there that go together.
+  /// Code::Input if the library has one of two functions that belong together, and not the other.
   Status together(const char *one, bool hasOne, const char *other, bool hasOther) const;
 
 private:
@@ -51,8 +52,8 @@ private:
   uint32_t built = 0;
 };
 
-/// Opens a library in a process of its own, whose end, however it comes, is told as a Status: nothing of the library
-/// stays in this one. Call it while the process has one thread. `what`: as LibraryHeader's.
+/// Opens a library in a child process and returns as a Status how the child ended, even by a crash, so that nothing of
+/// the library stays in this process. Call this while the process has one thread. `what`: as in LibraryHeader.
 Status tryApart(const std::string &path, const char *what, const std::function<Status()> &open);
 
 } // namespace pipec::runtime

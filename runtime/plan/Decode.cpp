@@ -1,6 +1,6 @@
-// Bytes → Plan: rules P1 to P5 (rules/RULES.md), which look at the file, and then the rules that look at tables.
-// FlatBuffers' verifier proves that every offset stays in the file; what it lets pass, and what would cost more memory
-// than the file is long (tables that many others point to), is refused here.
+// Decodes a plan: rules P1 to P5 (rules/RULES.md), which look at the file, and then the rules that look at tables.
+// FlatBuffers' verifier proves that every offset stays in the file. This file refuses what the verifier lets pass, and
+// what would cost more memory than the file is long (tables that many others point to).
 #include "runtime/plan/Format.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Load.h"
@@ -37,7 +37,7 @@ Status checkMagic(std::span<const uint8_t> file) {
   return {};
 }
 
-/// P2: its format is one this build reads.
+/// P2: this build can read its format version.
 Status checkVersion(std::span<const uint8_t> file) {
   const uint64_t major = getLittle(file, kMajorAt, 2), minor = getLittle(file, kMinorAt, 2);
   if (major != kMajor || minor > kMinor)
@@ -99,7 +99,7 @@ private:
       status = std::move(failure);
   }
 
-  /// P4: what is read is never more than the file holds, however often its parts are pointed to.
+  /// P4: reading takes no more memory than the file is long, even if several places point to one part.
   bool take(uint64_t bytes) {
     if (bytes > budget)
       fail(Status::input("P4: the file is damaged: its tables share their rows"));
@@ -108,7 +108,7 @@ private:
     return status.ok();
   }
 
-  /// P4: FlatBuffers' verifier looks at where a vector begins, not at where its rows do.
+  /// P4: rows are aligned. FlatBuffers' verifier checks only where a vector begins.
   bool aligned(const void *rows, size_t to) {
     if (reinterpret_cast<uintptr_t>(rows) % to != 0)
       fail(Status::input("P4: the file is damaged: its rows are not aligned"));
@@ -126,7 +126,7 @@ private:
 
   template <typename Table, typename Ours, typename Convert>
   void tables(const flatbuffers::Vector<flatbuffers::Offset<Table>> *in, std::vector<Ours> &out, Convert convert,
-              uint64_t least = 32) { // bytes of a table that says anything: of a variant or a program
+              uint64_t least = 32) { // `least`: bytes of the smallest table with content: of a variant or a program
     if (!in || !take(uint64_t(in->size()) * least))
       return;
     out.resize(in->size());
@@ -249,7 +249,7 @@ private:
             o.activation(), o.context(),     o.group(), o.first_layer(), o.layers(), o.byte_begin(), o.byte_end()};
   }
 
-  /// Before 1.3 an all-reduce was of a norm over all ranks, or, with a peer, of the gradients of the two.
+  /// Before version 1.3 an all-reduce summed a norm over all ranks or, with a peer, the gradients of two ranks.
   static void addGroups(Plan &plan) {
     std::map<std::pair<int32_t, int32_t>, size_t> index;
     for (Variant &variant : plan.variants)
@@ -312,7 +312,7 @@ Status decode(std::span<const uint8_t> file, Plan &plan) {
   Status status;
   if (reinterpret_cast<uintptr_t>(buffer.data()) % alignof(std::max_align_t) == 0) {
     status = readBuffer(buffer, minor, read);
-  } else { // its rows are read in place, so they must lie aligned
+  } else { // its rows are read in place, so they must be aligned
     const std::vector<uint8_t> aligned(buffer.begin(), buffer.end());
     status = readBuffer(aligned, minor, read);
   }

@@ -1,4 +1,4 @@
-// Plan → text, and the names of instructions and queues in messages.
+// The text of a plan, and the names of instructions and queues in messages.
 #include "runtime/plan/Disassemble.h"
 
 #include "runtime/plan/Text.h"
@@ -58,7 +58,7 @@ std::string operationText(const Operation &o, const std::string &microbatch) {
   return name(o.kind) + stageText(o);
 }
 
-/// What an instruction of this operation takes and holds.
+/// The time and memory of an instruction of this operation.
 std::string costText(const Operation &o, bool ofShards) {
   std::string text = ofShards && isBusy(o.kind) ? "own time" : timeText(o.cost);
   if (meets(o))
@@ -77,7 +77,7 @@ std::string costText(const Operation &o, bool ofShards) {
   return text;
 }
 
-/// What it takes and holds on a shard of its own.
+/// The time and memory of an instruction of this operation on one shard.
 std::string ownText(const Operation &o, const OwnCost &own) {
   std::string text = timeText(own.before);
   if (meets(o))
@@ -133,7 +133,7 @@ public:
       line(1, "transfers start in the order of issue");
     line(1, "makespan {}, at least {} ({})", timeText(c.makespan), timeText(c.lowerBound.picoseconds()), name(c.bound));
     line(1, "span {}, at least {} ({})", timeText(c.span), timeText(c.spanLowerBound.picoseconds()), name(c.spanBound));
-    int32_t number = 0; // in its stage
+    int32_t number = 0; // number of the layer in its stage
     for (size_t i = 0; i != v.layers.size(); ++i) {
       const Layer &layer = v.layers[i];
       number = i != 0 && v.layers[i - 1].stage == layer.stage ? number + 1 : 0;
@@ -216,7 +216,7 @@ private:
   }
 };
 
-/// Who a communicator's queue talks to, and how.
+/// The peers of a communicator's queue, and what it carries.
 struct Traffic {
   int32_t peer = -1, group = -1;
   bool several = false, sends = false, receives = false, reduces = false, ofReplicas = false, ofStages = false,

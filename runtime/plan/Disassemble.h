@@ -13,8 +13,8 @@ struct DisassembleOptions {
   int32_t variant = -1; // -1: all
 };
 
-/// One line an instruction, segments as `repeat 12 { … }` with the trip as `t`. The text of a plan never changes within
-/// a release. For a rank or variant that the plan does not have, the plan's header alone.
+/// One line per instruction; segments as `repeat 12 { … }` with the trip as `t`. The text of a plan never changes
+/// within a release. For a rank or variant that the plan does not have, returns only the plan's header.
 std::string disassemble(const Plan &plan, const DisassembleOptions &options);
 
 /// "rank 3: BW stage 3 microbatch 7" or "rank 3: send F stage 3 microbatch 7 to rank 4": how every message names an
@@ -22,7 +22,7 @@ std::string disassemble(const Plan &plan, const DisassembleOptions &options);
 std::string describe(const Place &place, const Operation &operation, int64_t microbatch);
 /// Without the rank: "F stage 1 microbatch 3".
 std::string describe(const Operation &operation, int64_t microbatch);
-/// The same of any of a rank's replicas.
+/// The same without the replica or shard.
 inline std::string describe(int32_t rank, const Operation &operation, int64_t microbatch) {
   return describe(Place{.rank = rank}, operation, microbatch);
 }

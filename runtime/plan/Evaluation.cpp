@@ -1,5 +1,5 @@
-// Finds one order of all forwards in which each has its input and a free buffer for its output, and issues passes and
-// transfers of each rank in that order. Since there is one order of all ranks, no run of it can stop.
+// Finds one order of all forwards in which each has its input and a free buffer for its output, and issues the passes
+// and transfers of each rank in that order. Since all ranks follow one order, no run of the program deadlocks.
 #include "runtime/plan/Evaluation.h"
 
 #include <algorithm>
@@ -23,8 +23,8 @@ struct Issued {
 
 /// The forward of a microbatch on a stage, with its transfers.
 struct Pass {
-  std::vector<Issued> parts; // of its layers, from the first up; mostly one
-  Issued receive, send;      // none: the neighbour is on this rank, or there is none
+  std::vector<Issued> parts; // one per part of its layers, from the first layers up; mostly one
+  Issued receive, send;      // none if the neighbour is on this rank, or if there is no neighbour
 };
 
 struct Stage {
@@ -58,13 +58,14 @@ std::vector<Stage> stagesOf(const Variant &variant) {
 /// Passes of one slot of time, as (stage, microbatch).
 using Slot = std::vector<std::pair<int32_t, int32_t>>;
 
-/// Finds the order of passes, each of which takes one slot of time. What a pass hands to another rank is on its way
-/// from the beginning of its slot and takes a buffer there until the pass that takes it has ended.
+/// Finds the order of passes, if each takes one slot of time. The data that a pass sends to another rank takes a buffer
+/// there from the beginning of the pass's slot until the pass that takes the data has ended.
 class Order {
 public:
   Order(const Variant &variant, const std::vector<Stage> &stages) : variant(variant), stages(stages) {}
 
-  /// With at most so many microbatches under way; no slots: they cannot all end then. One at a time always ends.
+  /// Finds the order with at most `most` microbatches in flight. No slots: not all passes can end then. With one
+  /// microbatch at a time all end.
   std::vector<Slot> find(int32_t most) {
     begun.assign(stages.size(), 0);
     ended = begun;
@@ -96,7 +97,7 @@ public:
   }
 
 private:
-  /// From a rank to another: the n-th transfer takes the buffer of the one `size` before it.
+  /// The transfers from one rank to another: the n-th takes the buffer of the one `size` before it.
   struct Link {
     int64_t size = 1;
     int64_t sent = 0;
@@ -106,7 +107,7 @@ private:
 
   int32_t rankOf(int32_t stage) const { return stages[size_t(stage)].rank; }
 
-  /// Between a stage and the one before it; null: they are on one rank, or there is none.
+  /// The link from the stage before `stage`; null: both are on one rank, or there is no stage before.
   Link *linkTo(int32_t stage) {
     const int32_t before = stage < 0 ? -1 : variant.before(stage);
     return before < 0 || rankOf(before) == rankOf(stage) ? nullptr : &links[{rankOf(before), rankOf(stage)}];
@@ -120,7 +121,7 @@ private:
     return !link || link->hasRoom();
   }
 
-  /// The stage of a rank that goes on; -1: none.
+  /// The stage of a rank that runs its next forward; -1: none.
   int32_t choose(int32_t rank, int32_t most) {
     const int32_t ofCopy = variant.stagesOfCopy();
     int32_t best = -1;
@@ -160,9 +161,9 @@ private:
   const Variant &variant;
   const std::vector<Stage> &stages;
   std::map<std::pair<int32_t, int32_t>, Link> links; // by (from, to)
-  std::vector<std::deque<int64_t>> coming;           // of each stage: transfers to it that it has not taken
-  std::vector<int32_t> begun, ended;                 // passes of each stage
-  int32_t underWay = 0;                              // microbatches
+  std::vector<std::deque<int64_t>> coming;           // by stage: transfers to it that it has not taken
+  std::vector<int32_t> begun, ended;                 // by stage: number of passes
+  int32_t underWay = 0;                              // microbatches in flight
 };
 
 /// Writes the program of one rank.
@@ -199,7 +200,7 @@ public:
     made = here();
   }
 
-  /// Of the pass that was written last.
+  /// Sends the result of the pass that was written last.
   void send(const Pass &pass, int32_t microbatch) {
     issue(pass.send, microbatch);
     wait(made);
@@ -215,7 +216,8 @@ public:
     ring.arrivals[{stageOf(pass.receive), microbatch}] = {number, here()};
   }
 
-  /// All is issued. `kept`: of each of its operations, the one of the variant's program.
+  /// To call when everything is issued. `kept`: by operation of the new program: the operation of the variant's
+  /// program.
   void finish(std::vector<uint32_t> &kept) {
     for (auto &[key, used] : rings) {
       if (used.users.empty())
@@ -233,7 +235,7 @@ public:
   }
 
 private:
-  /// So many instructions of a queue.
+  /// The end of the first `count` instructions of a queue.
   struct Place {
     uint32_t queue = 0;
     int64_t count = 0;
@@ -245,10 +247,9 @@ private:
   struct Used {
     Ring ring;
     std::vector<Place>
-        users; // of each transfer, what frees its slot: a send itself, of a receive the pass that takes it
-    std::map<std::pair<int32_t, int32_t>, Arrival> arrivals; // of receives, by stage and microbatch
-    std::vector<std::pair<size_t, size_t>> first; // transfers that are the first in their slots, and waits for the
-                                                  // round before
+        users; // by transfer: what frees its slot: the send itself, or the pass that takes what was received
+    std::map<std::pair<int32_t, int32_t>, Arrival> arrivals; // receives, by stage and microbatch
+    std::vector<std::pair<size_t, size_t>> first; // the first transfer in each slot, and its wait for the round before
   };
 
   Used &ringOf(const Issued &transfer, Direction direction) {
@@ -280,7 +281,7 @@ private:
     return to.waits.size() - 1;
   }
 
-  /// Unless an instruction of the same queue has waited for as much.
+  /// Adds a wait, unless an earlier instruction of the same queue has waited for as much.
   void wait(const Place &on) {
     const uint32_t queue = to.instructions.back().queue;
     int64_t &known = covered[queue * counts.size() + on.queue];
@@ -290,8 +291,8 @@ private:
     add({on.queue, false, on.count, 0});
   }
 
-  /// Whoever fills the slot of a transfer: for the last user of that slot, in this round or in the one before. `users`:
-  /// the queue on which users are.
+  /// Adds the wait of the instruction that fills a transfer's slot: for the last user of the slot, in this round or in
+  /// the round before. `users`: the queue of the users.
   void waitForSlot(Used &ring, size_t number, uint32_t users) {
     if (number >= ring.ring.size)
       wait(ring.users[number - ring.ring.size]);
@@ -306,7 +307,7 @@ private:
   std::vector<uint32_t> renamed; // by operation of the variant's program
   std::vector<uint32_t> names;   // the reverse
   std::map<std::pair<int32_t, Direction>, Used> rings;
-  Place made; // the last pass
+  Place made; // the last pass that was written
 };
 
 } // namespace
@@ -325,7 +326,7 @@ Status evaluationOf(const Variant &variant, Variant &evaluation) {
   const std::vector<Stage> stages = stagesOf(variant);
   Order order(variant, stages);
   std::vector<Slot> slots;
-  // Twice as many as there are ranks: transfers take time, too.
+  // Begins with twice as many microbatches as there are ranks, since transfers take time, too.
   for (int32_t most = 2 * int32_t(variant.programs.size()); slots.empty() && most > 0; most /= 2)
     slots = order.find(most);
 

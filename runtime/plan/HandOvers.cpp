@@ -4,7 +4,8 @@ namespace pipec::plan {
 
 namespace {
 
-/// What is handed over: the activation into a stage's F, or the gradient into its backward, or what these make.
+/// The values that are handed over: the activation into a stage's F, the gradient into its backward, and what these
+/// passes make.
 class Values {
 public:
   explicit Values(const Program &program) : program(program) {
@@ -33,7 +34,7 @@ HandOvers::HandOvers(const Program &program) {
   const Values values(program);
   from.assign(values.instructions(), kNone);
   to.assign(values.instructions(), kNone);
-  // Of a pass in parts, the one that runs first takes what comes, and the one that runs last makes what goes.
+  // If a pass comes in parts, the first part to run takes the input, and the last one makes the result.
   std::vector<uint32_t> takers(values.all(), kNone), makers(values.all(), kNone);
   uint32_t index = 0;
   for (Cursor cursor(program); !cursor.done(); cursor.next(), ++index)

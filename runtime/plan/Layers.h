@@ -1,5 +1,5 @@
-// Which layers of the model a stage holds, where the plan says how the model was cut. A run's stages may be cut anew
-// between two steps: a layer keeps its number.
+// The layers of the model that a stage holds, if the plan says how the model was cut. A run's stages may be cut anew
+// between two steps; each layer keeps its number.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -17,7 +17,8 @@ struct Layers {
   bool has(int32_t layer) const { return layer >= first && layer - first < count; }
 };
 
-/// The layers of the first `stages` stages of a copy. No model has more than are counted here; a file may say so.
+/// The number of layers of the first `stages` stages of a copy. A file may say more than any model has; such sums are
+/// capped.
 inline int32_t layersBefore(const Variant &variant, int32_t stages) {
   const int64_t sum = std::accumulate(variant.cut.begin(), variant.cut.begin() + stages, int64_t(0));
   return int32_t(std::min<int64_t>(sum, std::numeric_limits<int32_t>::max()));
@@ -30,10 +31,10 @@ inline Layers layersOf(const Variant &variant, int32_t stage) {
   return {layersBefore(variant, own), variant.cut[size_t(own)]};
 }
 
-/// Of the whole model; 0: unknown.
+/// The number of layers of the whole model; 0: unknown.
 inline int32_t layersOf(const Variant &variant) { return layersBefore(variant, int32_t(variant.cut.size())); }
 
-/// The ranks that hold a shared weight; ascending. They sum its gradients where they are several.
+/// The ranks that hold a shared weight, ascending. If there are several, they sum its gradients.
 inline std::vector<int32_t> ranksOf(const Variant &variant, const SharedWeight &weight) {
   std::vector<int32_t> ranks;
   for (const Program &program : variant.programs)

@@ -1,5 +1,5 @@
-// What is live on a rank at each instruction of its compute queue, in any timing (design, section 5: priority): a W on
-// the weights queue has released its context where the compute queue's waits say that it has run, and no sooner.
+// The live bytes of a rank at each instruction of its compute queue, the most in any timing (design, section 5:
+// priority). The context of a W on the weights queue counts as freed only once the compute queue has waited for that W.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -8,17 +8,17 @@
 
 namespace pipec::plan {
 
-/// Counts a rank's live bytes, told of its instructions in issue order. Sums of many sizes may pass 63 bits.
+/// Counts a rank's live bytes from its instructions in issue order. Sums of many sizes may pass 63 bits.
 class LiveMemory {
 public:
-  /// The compute queue now knows that this many instructions of the weights queue have completed.
+  /// To call when the compute queue has waited for this many instructions of the weights queue.
   void know(int64_t completed) {
     for (; released < completed && !deferred.empty(); ++released) {
       live -= deferred.front();
       deferred.pop_front();
     }
   }
-  /// An operation starts. True if more is live now than ever before.
+  /// To call when an operation starts. True if more is live now than ever before.
   bool hold(const Operation &operation) {
     live += takenBy(operation);
     if (live <= most)
@@ -26,7 +26,7 @@ public:
     most = live;
     return true;
   }
-  /// It has been issued.
+  /// To call when the operation has been issued.
   void release(const Operation &operation, bool onWeightsQueue) {
     if (onWeightsQueue)
       deferred.push_back(freedBy(operation));
@@ -35,7 +35,7 @@ public:
   }
 
   __int128 peak() const { return most; }
-  /// W of which the compute queue does not know that they have completed.
+  /// The number of W that the compute queue has not waited for yet.
   size_t pending() const { return deferred.size(); }
 
 private:

@@ -1,4 +1,4 @@
-// File → bytes → a plan that may run: reading, and the order in which the rules are asked.
+// Loads a plan: reads the file, decodes it, and calls the rules in order.
 #include "runtime/plan/Load.h"
 
 #include "runtime/plan/Format.h"
@@ -22,19 +22,19 @@ Status readError(const std::string &path, int error) {
   return Status::input(fmt::format("{}: cannot read: {}", units::escaped(path), std::strerror(error)));
 }
 
-/// `used` bytes of a file's beginning.
+/// Whether a file begins as a plan does. `used`: how many of the bytes were read.
 bool beginsAsPlan(const std::vector<uint8_t> &bytes, size_t used) {
   return std::equal(kMagic.begin(), kMagic.begin() + ptrdiff_t(std::min(used, kMagic.size())), bytes.begin());
 }
 
-/// How much of a file is read: of a plan, and of what does not begin as one. One byte over that shows that it is
-/// longer.
+/// The most bytes of a file that are read: of a plan, and of a file that does not begin as one. One byte more is read
+/// to see that a file is longer.
 struct Most {
   int64_t ofPlan, ofOthers;
 };
 
-/// read(2) to the file's end, or to one byte over what is read at most; the errno, or 0. `size` is what the file says
-/// of itself: a pipe says 0.
+/// Reads to the file's end, or to one byte over the most. Returns errno, or 0. `size`: the file's size as fstat says; 0
+/// for a pipe.
 int readAll(int file, size_t size, const Most &most, std::vector<uint8_t> &bytes) {
   constexpr size_t kFirst = size_t(1) << 20;
   size_t used = 0;
@@ -54,7 +54,7 @@ int readAll(int file, size_t size, const Most &most, std::vector<uint8_t> &bytes
   return 0;
 }
 
-/// What stands there in place of something that ends and can be opened only to be read: a file or a pipe.
+/// Refuses a path that is neither a regular file nor a pipe: reading it might not end, or opening it have effects.
 Status refuseSpecial(const std::string &path) {
   struct stat about = {};
   if (::stat(path.c_str(), &about) != 0 || S_ISREG(about.st_mode) || S_ISFIFO(about.st_mode))
@@ -63,7 +63,7 @@ Status refuseSpecial(const std::string &path) {
   return Status::input(fmt::format("{}: is a {}; expected a file", units::escaped(path), what));
 }
 
-/// All that an open file holds; `path` is for messages.
+/// Reads all of an open file; `path` is for messages.
 Status readOpen(int file, const std::string &path, const Most &most, std::vector<uint8_t> &bytes) {
   struct stat about = {};
   const bool regular = ::fstat(file, &about) == 0 && S_ISREG(about.st_mode);

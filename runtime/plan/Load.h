@@ -1,5 +1,6 @@
-// From a file's bytes to a Plan, checked. What loads can be run without further checks: a plan from a stranger can be
-// refused, but never crash, hang or exhaust a rank. It does not promise that the plan computes what its author meant.
+// Loads a plan: from a file's bytes to a checked Plan. A plan that loads can be run without further checks: a plan from
+// a stranger may be refused, but never crashes, hangs or exhausts a rank. Loading does not promise that the plan
+// computes what its author meant.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -21,14 +22,15 @@ Status decode(std::span<const uint8_t> file, Plan &plan);
 Status verify(const Plan &plan);
 Status verify(const Variant &variant);
 
-/// A plan's file → bytes, at most limits::kPlanBytes. If the file does not begin as a plan does, only its beginning is
-/// read, so that no large file is read to its end only to be refused. A directory, a device or a socket is refused.
+/// Reads a plan's file, at most limits::kPlanBytes. If the file does not begin as a plan does, reads only its
+/// beginning, so that no large file is read to its end only to be refused. A directory, a device or a socket is
+/// refused.
 Status readFile(const std::string &path, std::vector<uint8_t> &bytes);
 /// The same, but a file that does not begin as a plan is read up to one byte over `most`, which is no error.
 Status readFile(const std::string &path, int64_t most, std::vector<uint8_t> &bytes);
 /// The same for standard input; `name` stands for it in messages.
 Status readStandardInput(const std::string &name, int64_t most, std::vector<uint8_t> &bytes);
-/// Any file → bytes, at most `most`.
+/// Reads any file, at most `most` bytes.
 Status readBytes(const std::string &path, int64_t most, std::vector<uint8_t> &bytes);
 
 /// The first word of a small file, as /proc has them; empty if there is none, or the file cannot be read.

@@ -1,6 +1,6 @@
-// Where a process stands: which rank of the pipeline it is, and which of the rank's replicas or shards. Programs name
-// ranks; who exchanges data are processes. What a rank's replica (shard) sends to another rank goes to the same one
-// there.
+// The place of a process: its rank in the pipeline, and its number among the rank's replicas or shards. Programs name
+// ranks; processes exchange data. A replica (shard) of a rank sends to the replica (shard) with the same number of
+// another rank.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -12,7 +12,7 @@ namespace pipec::plan {
 /// How many processes each rank has.
 struct Grid {
   int32_t degree = 1; // replicas
-  int32_t shards = 1; // of each
+  int32_t shards = 1; // of each replica
   int32_t each() const { return degree * shards; }
   bool operator==(const Grid &) const = default;
 };
@@ -31,7 +31,7 @@ struct Place {
 };
 inline Grid gridOf(const Plan &plan) { return {std::max(plan.degree(), 1), plan.shards()}; }
 
-/// Of a process by its world rank.
+/// The place of a process, by its world rank.
 inline Place placeOf(int32_t world, const Grid &grid) {
   return {world / grid.each(), world / grid.shards % grid.degree, grid.degree, world % grid.shards, grid.shards};
 }

@@ -1,5 +1,5 @@
-// JSON to FlexBuffer by its library; the way back by hand, since that one's printer knows no limit: a small buffer may
-// refer to its parts again and again.
+// Turns JSON into a FlexBuffer with FlexBuffers' parser, and back with code of our own, since FlexBuffers' printer has
+// no limit: a small buffer may refer to its parts again and again.
 #include "runtime/plan/Provider.h"
 
 #include "runtime/plan/Limits.h"
@@ -29,7 +29,7 @@ class Printer {
 public:
   explicit Printer(std::string &text) : text(text) {}
 
-  /// False: more than the limit, or what JSON cannot say; `text` is then of no use.
+  /// Appends a value. False: the text is longer than the limit, or JSON has no such value; `text` is then of no use.
   bool value(flexbuffers::Reference r) {
     if (text.size() > kLimit)
       return false;
@@ -110,7 +110,7 @@ private:
   }
 
   bool number(double value) {
-    text += fmt::format("{}", value); // the shortest that reads back the same
+    text += fmt::format("{}", value); // the shortest text that reads back as the same number
     return std::isfinite(value);
   }
 

@@ -1,4 +1,4 @@
-// The `provider` values of a plan: what the spec hands to the stage library as it stands.
+// The `provider` values of a plan, which the spec passes to the stage library unchanged.
 #pragma once
 
 #include "runtime/plan/Status.h"
@@ -9,12 +9,12 @@
 
 namespace pipec::plan {
 
-/// JSON text as a FlexBuffer; empty text, empty buffer.
+/// Makes a FlexBuffer from JSON text; empty text gives an empty buffer.
 Status providerOf(const std::string &json, std::vector<uint8_t> &provider);
 
-/// The opposite: JSON text, "null" for an empty buffer. `provider` has passed rule P20, so it can be read; as a
-/// stranger may have written it, text of more than 16 times limits::kProviderBytes, and what JSON cannot say, is
-/// refused.
+/// Makes JSON text from a FlexBuffer; an empty buffer gives "null". `provider` must have passed rule P20, so it can be
+/// read. As a stranger may have written it, text longer than 16 times limits::kProviderBytes and values that JSON does
+/// not have are refused.
 Status jsonOf(const std::vector<uint8_t> &provider, std::string &json);
 
 } // namespace pipec::plan

@@ -1,5 +1,5 @@
-// The layers of each stage of which there are replicas, and where they lie in its gradients and weights, laid end to
-// end. Without replicas there are none.
+// The replicated layers of each stage, and their bytes in the stage's gradients and weights, which are laid end to end.
+// Without replicas there are none.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -10,7 +10,7 @@ namespace pipec::plan {
 
 class StageLayers {
 public:
-  /// Of a variant that keeps P7, which outlives the object.
+  /// `variant` must keep rule P7 and outlive this object.
   explicit StageLayers(const Variant &variant)
       : rows(variant.layers), gradients(rows.size()), weights(rows.size()), exchanged(rows.size() + 1),
         sharded(rows.size() + 1) {
@@ -29,7 +29,7 @@ public:
   }
 
   bool empty() const { return rows.empty(); }
-  /// How many a stage has. One without replicas counts as a layer.
+  /// The number of layers of a stage. A stage without replicas counts as one layer.
   int32_t count(int32_t stage) const { return empty() ? 1 : int32_t(first[size_t(stage) + 1] - first[size_t(stage)]); }
   const Layer &at(int32_t stage, int32_t layer) const { return rows[rowOf(stage, layer)]; }
 
@@ -38,17 +38,17 @@ public:
     int32_t first = 0, end = 0;
     bool operator==(const Range &) const = default;
   };
-  /// Those that an operation is about.
+  /// The layers that an operation is about.
   Range of(const Operation &o) const {
     return o.layers == 0 ? Range{0, count(o.stage)} : Range{o.firstLayer, o.firstLayer + o.layers};
   }
-  /// Where layers lie in what a collective carries: the gradients of their stage, or its weights.
+  /// The bytes [first, second) of layers in what a collective carries: the gradients or the weights of their stage.
   std::pair<Bytes, Bytes> bytesOf(int32_t stage, Range layers, Payload of) const {
     const size_t from = rowOf(stage, layers.first), last = rowOf(stage, layers.end - 1);
     return of == Payload::Weights ? std::pair(weights[from], weights[last] + rows[last].weights)
                                   : std::pair(gradients[from], gradients[last] + rows[last].gradients);
   }
-  /// Whether all of some layers that have gradients are sharded, or none.
+  /// Whether all of the given layers with gradients are sharded, or, without `all`, none of the layers.
   bool areSharded(int32_t stage, Range layers, bool all) const {
     const size_t from = rowOf(stage, layers.first), end = rowOf(stage, layers.end);
     return sharded[end] - sharded[from] == (all ? exchanged[end] - exchanged[from] : 0);
@@ -64,9 +64,9 @@ private:
   size_t rowOf(int32_t stage, int32_t layer) const { return first[size_t(stage)] + size_t(layer); }
 
   const std::vector<Layer> &rows;
-  std::vector<size_t> first;               // row of each stage, and the number of rows
-  std::vector<Bytes> gradients, weights;   // of each row: what its stage has before it
-  std::vector<int32_t> exchanged, sharded; // of each row: how many before it have gradients, or are sharded
+  std::vector<size_t> first;               // by stage: its first row; then the number of rows
+  std::vector<Bytes> gradients, weights;   // by row: bytes of its stage before it
+  std::vector<int32_t> exchanged, sharded; // by row: how many rows before it have gradients, or are sharded
 };
 
 } // namespace pipec::plan

@@ -1,5 +1,5 @@
-// The runtime's one way to say what went wrong: a code, which is also the exit code of the tools, and a message for the
-// person with the plan. (The compiler half speaks through MLIR diagnostics.)
+// Status reports the errors of the runtime: a code, which is also the exit code of the tools, and a message for the
+// user. (The compiler reports errors as MLIR diagnostics.)
 #pragma once
 
 #include <string>

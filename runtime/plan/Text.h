@@ -7,13 +7,13 @@
 
 namespace pipec::plan {
 
-/// "1.5 GiB", "24 MiB", "17 B": exact where it can be said in at most three decimals, else rounded to them.
+/// "1.5 GiB", "24 MiB", "17 B": exact if at most three decimals are enough, else rounded to three.
 std::string bytesText(Bytes bytes);
 /// "12.345 ms", "601 us", "7 ps".
 std::string timeText(Time time);
-/// As JSON has times.
+/// The unit of times in JSON.
 inline double milliseconds(Time time) { return double(time) / 1e9; }
-/// "12.5 GB/s", of bytes a second.
+/// "12.5 GB/s". `bandwidth`: bytes per second.
 std::string bandwidthText(int64_t bandwidth);
 
 } // namespace pipec::plan

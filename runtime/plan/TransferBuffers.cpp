@@ -16,7 +16,7 @@ std::vector<SampleBuffer> sampleBuffers(const Variant &variant, const Program &p
       continue;
     const int32_t taker = takerOf(o.stage, o.of);
     if (taker < 0 || taker >= variant.stages)
-      continue; // P57, where it is executed
+      continue; // P57 refuses such an operation if it is executed
     const Bytes sample = variant.boundaries[size_t(std::min(o.stage, taker))];
     for (const auto &[stage, direction] : {std::pair(o.stage, Direction::Send), std::pair(taker, Direction::Recv)})
       if (const int64_t width = widths[size_t(stage)]; program.rank < width) // stages are on the first ranks

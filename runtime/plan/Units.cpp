@@ -167,7 +167,7 @@ size_t characterBytes(std::string_view text) {
   if (first < 0x80)
     return 1;
   const size_t bytes = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  // Longer than need be, a surrogate, or past U+10FFFF.
+  // An overlong form, a surrogate, or past U+10FFFF.
   if (first < 0xC2 || first > 0xF4 || (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
       (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F))
     return 0;

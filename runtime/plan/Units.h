@@ -1,5 +1,5 @@
-// Durations, sizes and bandwidths with units, as specs and scenarios write them, read exactly: no floating point; what
-// is below one picosecond, byte or byte per second is rounded once, half up, in 128 bits.
+// Durations, sizes and bandwidths with units, as in specs and scenarios. They are read exactly, without floating point:
+// a fraction of a picosecond, byte or byte per second is rounded once, half up, in 128 bits.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Quantity {
 Quantity parseDuration(std::string_view text);
 /// "1.5GiB" → bytes; at most 2^60.
 Quantity parseSize(std::string_view text);
-/// "12.5GB/s", "10Gbit/s", "unlimited" → bytes per second, 0 being unlimited; at least 1, at most 2^60.
+/// "12.5GB/s", "10Gbit/s", "unlimited" → bytes per second; 0: unlimited; else at least 1, at most 2^60.
 Quantity parseBandwidth(std::string_view text);
 /// Decimal digits alone: no sign, no leading zero.
 Quantity parseInteger(std::string_view text, int64_t least, int64_t most);
@@ -32,19 +32,19 @@ Quantity parsePart(std::string_view text, int64_t least, int64_t most);
 /// The reverse of parseDecimal: "1.25".
 std::string decimalText(int64_t millionths);
 
-/// Text as a message may show it, as a file's name: control characters escaped, those of U+0080 to U+009F too.
+/// Text, such as a file's name, made safe for messages: control characters are escaped, those of U+0080 to U+009F too.
 std::string escaped(std::string_view text);
 /// Text from a file: in quotes, at most 40 bytes of it, escaped.
 std::string quoted(std::string_view text);
 /// The same without the quotes.
 std::string shown(std::string_view text);
 
-/// What is wrong with text that people are shown, or empty: it is UTF-8 and has no control characters, those of U+0080
-/// to U+009F included.
+/// What is wrong with text that is shown to people; empty: nothing. Text must be UTF-8 without control characters,
+/// those of U+0080 to U+009F included.
 std::string wrongText(std::string_view text);
-/// The same of a name, which also takes at most limits::kNameBytes.
+/// The same for a name, which must also be no longer than limits::kNameBytes.
 std::string wrongName(std::string_view text);
-/// A name made of several parts: cut at its end, which is then "…", to what a name may take.
+/// Shortens a name made of several parts to the longest that a name may be, ending in "…".
 std::string cutName(std::string name);
 
 /// Regular expressions of the same grammar, for the schema.

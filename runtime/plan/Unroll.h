@@ -1,14 +1,14 @@
-// Programs without loops, and what a row beside the instructions says of one.
+// Programs without loops, and the window of an instruction.
 #pragma once
 
 #include "runtime/plan/Plan.h"
 
 namespace pipec::plan {
 
-/// The same instructions in one segment and one trip.
+/// The same program with all instructions in one segment of one trip.
 Program unrolled(const Program &program);
 
-/// An instruction's window; of no length: it has none. O(log windows).
+/// The window of an instruction; length 0: it has none. O(log windows).
 Window windowOf(const Program &program, uint32_t instruction);
 
 } // namespace pipec::plan

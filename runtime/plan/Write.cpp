@@ -1,5 +1,5 @@
-// Plan → bytes → file. The same plan always gives the same bytes: tables are written in one fixed order, nothing is
-// shared between them, and no time or name of a place gets in.
+// Writes a plan. The same plan always gives the same bytes: tables are written in one fixed order, nothing is shared
+// between them, and they contain neither times of writing nor paths.
 #include "runtime/plan/Write.h"
 
 #include "runtime/plan/Format.h"
@@ -23,7 +23,7 @@ namespace {
 using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
 
-/// `rows` as a vector of file structs, each made by `convert`.
+/// Writes `rows` as a vector of file structs, each made by `convert`.
 template <typename Row, typename Rows, typename Convert>
 Offset<flatbuffers::Vector<const Row *>> writeRows(FlatBufferBuilder &builder, const Rows &rows, Convert convert) {
   Row *out = nullptr;
@@ -107,7 +107,7 @@ Offset<file::SharedWeight> writeSharedWeight(FlatBufferBuilder &builder, const S
   return file::CreateSharedWeight(builder, layers, stages, weight.gradients);
 }
 
-/// A vector of tables; absent where there are none.
+/// Writes a vector of tables; absent if there are none.
 template <typename Table, typename Ours>
 Offset<flatbuffers::Vector<Offset<Table>>> writeTables(FlatBufferBuilder &builder, const std::vector<Ours> &rows,
                                                        Offset<Table> (*write)(FlatBufferBuilder &, const Ours &)) {
@@ -168,7 +168,7 @@ Offset<file::Variant> writeVariant(FlatBufferBuilder &builder, const Variant &va
   return out.Finish();
 }
 
-/// Absent where no variant has one.
+/// Writes the names of all variants; absent if no variant has one.
 Offset<flatbuffers::Vector<Offset<flatbuffers::String>>> writeNames(FlatBufferBuilder &builder, const Plan &plan,
                                                                     std::string Variant::*name) {
   std::vector<Offset<flatbuffers::String>> names;
@@ -192,7 +192,7 @@ Offset<file::Group> writeGroup(FlatBufferBuilder &builder, const Group &group) {
                            builder.CreateVector(std::vector<uint32_t>(group.members.begin(), group.members.end())));
 }
 
-/// The oldest minor version of the format that has all that the plan uses.
+/// The oldest minor version of the format that has everything the plan uses.
 uint16_t minorOf(const Plan &plan) {
   uint16_t minor = kOldestWritten;
   for (const Variant &variant : plan.variants) {
@@ -222,7 +222,7 @@ uint16_t minorOf(const Plan &plan) {
   return minor;
 }
 
-/// More than encode() needs for it: rows, and a generous allowance for each table.
+/// An upper estimate of the bytes that encode() needs: rows, and a generous allowance for each table.
 uint64_t sizeEstimate(const Plan &plan) {
   constexpr uint64_t kTable = 256;
   uint64_t bytes = kTable + plan.processes.size() * sizeof(file::Process) + plan.provider.size();
@@ -255,12 +255,12 @@ void putLittle(std::vector<uint8_t> &out, size_t at, uint64_t value, size_t byte
     out[at + i] = uint8_t(value >> (8 * i));
 }
 
-/// Of a name that cannot be written to, the input is wrong; of a device that fails or is full, the run.
+/// The error of a failed write. Code::Input: the path cannot be written to. Code::Run: the device fails or is full.
 Status writeError(const std::string &path, int error, Code code = Code::Run) {
   return {code, fmt::format("{}: cannot write: {}", units::escaped(path), std::strerror(error))};
 }
 
-/// write(2) until all is out; the errno, or 0.
+/// Writes all bytes. Returns errno, or 0.
 int writeAll(int file, std::span<const uint8_t> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file, bytes.data(), bytes.size());
@@ -273,7 +273,7 @@ int writeAll(int file, std::span<const uint8_t> bytes) {
   return 0;
 }
 
-/// The errno of the first failure, or 0; the file is closed either way.
+/// Writes all bytes and closes the file in any case. Returns the errno of the first failure, or 0.
 int writeAndClose(int file, std::span<const uint8_t> bytes, bool sync) {
   int error = writeAll(file, bytes);
   if (error == 0 && sync && ::fsync(file) != 0)
@@ -283,7 +283,7 @@ int writeAndClose(int file, std::span<const uint8_t> bytes, bool sync) {
   return error;
 }
 
-/// While one lives, signals that would end the process between a file's beginning and its name wait.
+/// While an object lives, signals that would end the process are blocked, so that no temporary file is left.
 class SignalsWait {
 public:
   SignalsWait() {
@@ -300,7 +300,7 @@ private:
   sigset_t before;
 };
 
-/// A new file in the same folder, so that rename is atomic; -1 and errno on failure.
+/// Creates a new file in the same folder, so that rename is atomic; -1 and errno on failure.
 int createBeside(const std::string &path, std::string &temporary) {
   constexpr int kAttempts = 100; // a crashed run may have left some
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -318,7 +318,7 @@ std::vector<uint8_t> encode(const Plan &plan) {
   const uint64_t most = sizeEstimate(plan);
   if (most > uint64_t(limits::kPlanBytes))
     return {};
-  FlatBufferBuilder builder{size_t(most)}; // all at once: growing would copy it again and again
+  FlatBufferBuilder builder{size_t(most)}; // allocated at once: growing would copy the buffer again and again
   const auto processes = writeRows<file::Process>(
       builder, plan.processes, [](const Process &p) { return file::Process(p.rank, p.replica, p.shard); });
   const auto groups = writeTables<file::Group>(builder, plan.groups, writeGroup);
@@ -357,7 +357,7 @@ int writeInPlace(const std::string &path, std::span<const uint8_t> bytes) {
 Status writeFile(const std::string &path, std::span<const uint8_t> bytes) {
   struct stat found;
   const bool exists = ::stat(path.c_str(), &found) == 0;
-  // What a link names is replaced, not the link.
+  // The file that a link points to is replaced, not the link.
   std::error_code unnamed;
   const std::string target = exists ? std::filesystem::canonical(path, unnamed).string() : path;
   // A pipe, a terminal or an open file whose name is gone (-o /dev/stdout) must be written, not replaced.
@@ -371,7 +371,7 @@ Status writeFile(const std::string &path, std::span<const uint8_t> bytes) {
   if (file < 0)
     return writeError(path, errno);
   if (exists)
-    (void)::fchmod(file, found.st_mode & 07777); // whom it was shown to; on a file system without modes it cannot
+    (void)::fchmod(file, found.st_mode & 07777); // keeps the file's permissions; fails on a file system without modes
   int error = writeAndClose(file, bytes, /*sync=*/true);
   if (error == 0 && ::rename(temporary.c_str(), target.c_str()) != 0)
     error = errno;
@@ -403,7 +403,7 @@ Status canWrite(const std::string &path) {
 }
 
 Status keepsInputs(const std::string &output, std::initializer_list<std::string> inputs, const std::string &option) {
-  std::error_code error; // what is not there is not destroyed
+  std::error_code error; // a file that does not exist cannot be destroyed
   for (const std::string &input : inputs)
     if (!output.empty() && std::filesystem::is_regular_file(output, error) &&
         std::filesystem::equivalent(output, input, error))

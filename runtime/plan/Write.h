@@ -1,4 +1,4 @@
-// From a Plan to a file's bytes: magic, version, checksum, one FlatBuffer (design, section 5).
+// Writes a plan: from a Plan to a file's bytes with magic, version, checksum and one FlatBuffer (design, section 5).
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -19,15 +19,14 @@ std::vector<uint8_t> encode(const Plan &plan);
 /// regular file (a pipe, /dev/stdout) is written in place.
 Status writeFile(const std::string &path, std::span<const uint8_t> bytes);
 
-/// Writes a file in place: neither in one piece nor durable. The errno, or 0.
+/// Writes a file in place, neither atomically nor durably. Returns errno, or 0.
 int writeInPlace(const std::string &path, std::span<const uint8_t> bytes);
 
-/// The error with which writeFile would fail at once, to be asked before long work whose result is written. Ok for an
-/// empty name.
+/// The error that writeFile would return at once, to check before long work. Ok for an empty name.
 Status canWrite(const std::string &path);
 
-/// An error of usage where writing `output` would destroy one of `inputs`; empty names do not count. `option` is the
-/// option that names another output.
+/// Code::Usage if writing `output` would destroy one of `inputs`. Empty names do not count. `option` is the option that
+/// names another output.
 Status keepsInputs(const std::string &output, std::initializer_list<std::string> inputs, const std::string &option);
 
 } // namespace pipec::plan

@@ -1,4 +1,4 @@
-// How data get from rank to rank in a run, and what that asks of a plan.
+// The transport of a run, and what it requires of a plan.
 #pragma once
 
 #include "runtime/backend/RunOptions.h"
@@ -12,16 +12,16 @@ namespace pipec::runtime {
 /// GPU of its own or there are several machines (`spread`), and ipc where ranks share one. Nothing of CUDA is opened.
 std::string transportOf(const std::string &device, const std::string &told, int32_t ranks, bool spread);
 
-/// In which order transfers start, whatever a plan was proven for: NCCL keeps to the order of their issue, all else
-/// does not.
+/// The order in which transfers start, whatever a plan was proven for: over NCCL in the order of their issue, else in
+/// any order.
 simulate::Launch launchOf(const RunOptions &options);
 
-/// Refuses (Code::Check) a plan that could stop over the transport: where transfers start in the order of their issue,
-/// or where a GPU has fewer connections than the plan's queues. Code::Usage: the environment rules the transport out.
+/// Code::Check if the plan could deadlock over the transport: because transfers start in the order of their issue, or
+/// because a GPU has fewer connections than the plan has queues. Code::Usage: the environment excludes the transport.
 Status checkTransfers(const plan::Plan &plan, const RunOptions &options);
 
-/// By which queues the run is predicted: launch_order, or those of the plan's first variant: per_edge, per_pair,
-/// shared.
+/// The communicator by which the run is predicted: launch_order, or that of the plan's first variant: per_edge,
+/// per_pair, shared.
 std::string communicatorOf(const plan::Plan &plan, const RunOptions &options);
 
 } // namespace pipec::runtime

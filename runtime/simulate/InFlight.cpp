@@ -1,6 +1,6 @@
-// What each instruction can be sure of is worked out with vector clocks: for each queue, how many of its instructions
-// are over when this one starts, as far as the order says. They are carried along the order of two steps, sixteen
-// queues at a time; few of them are alive at once.
+// Vector clocks tell what each instruction can be sure of: for each queue, how many of its instructions are certain to
+// be over when this one starts. The clocks are carried along the partial order of two steps, sixteen queues at a time;
+// few clocks are needed at once.
 #include "runtime/simulate/InFlight.h"
 
 #include "runtime/plan/HandOvers.h"
@@ -26,7 +26,7 @@ bool Flight::bindsNever(uint32_t size) const {
   if (size < inStep)
     return false;
   const uint32_t last = transfers - 1;
-  if (overBefore[last % size] <= last) // asked first, since what is last is known least
+  if (overBefore[last % size] <= last) // checked first: least is known of the last transfer
     return false;
   for (uint32_t n = 0; n != std::min(size, transfers); ++n)
     if (overBefore[n] <= n + (last - n) / size * size)
@@ -44,9 +44,9 @@ std::optional<uint32_t> Flight::freeSize(uint32_t least) const {
 namespace {
 
 constexpr uint32_t kNone = ~uint32_t(0);
-constexpr int64_t kSteps = 2; // what is known of a step before is known by the step after it, or never
+constexpr int64_t kSteps = 2; // if anything is known of an earlier step, the step right after it knows it
 
-/// The order of two steps, recorded in a walk, which tells of each instruction behind all that it depends on.
+/// The partial order of two steps, recorded in a walk, which reports each instruction after everything it depends on.
 class Order {
 public:
   explicit Order(const plan::Variant &variant) : variant(variant), ranks(variant.programs.size()) {
@@ -78,26 +78,27 @@ private:
 
   struct Issued {
     uint32_t instruction = 0, trip = 0;
-    uint32_t place = 0;    // on its queue, from 1
-    uint32_t from = kNone; // by issue: what hands something to it
-    uint32_t use = kNone;  // of a slot, where it takes one
-    uint32_t counter = 0;  // then, the queue that counts when such uses are over
+    uint32_t place = 0;    // position on its queue, from 1
+    uint32_t from = kNone; // in issue order: the instruction that hands data to it
+    uint32_t use = kNone;  // use of a slot, if it takes one
+    uint32_t counter = 0;  // if it takes a slot: the queue that counts when such uses are over
   };
-  /// The transfers of one peer and direction. They have as many uses, from `firstUse` on.
+  /// The transfers of one peer and direction. There is a use per transfer, from `firstUse` on.
   struct Ring {
     uint32_t queue = 0;           // counts when they are over
-    std::vector<uint32_t> places; // on it, of what frees the n-th one's slot
-    std::vector<uint32_t> takers; // by issue, of the n-th one's slot
+    std::vector<uint32_t> places; // position on `queue` of what frees the n-th transfer's slot
+    std::vector<uint32_t> takers; // in issue order: what takes the n-th transfer's slot
     uint32_t firstUse = 0;
   };
   struct Queue {
     int64_t perStep = 0;
-    uint32_t lane = kNone; // of clocks; kNone: nobody asks
-    /// Of a queue with receives, which go on before they count, the lane says how far it has come, and the one behind
-    /// it how far it has counted, as waits tell. Of others both are one.
+    uint32_t lane = kNone; // lane of the clocks; kNone: not needed
+    /// A queue with receives, which goes on before they count, has two lanes: how far it has come, and how far it has
+    /// counted, as waits tell. Other queues have one lane for both.
     bool receives = false;
-    std::vector<uint32_t> nextRecv; // then, by place: the first receive's from there on, over both steps
-    std::vector<uint32_t> nodes;    // by place, from 0
+    std::vector<uint32_t>
+        nextRecv; // with receives, by position: position of the next receive from there on, over both steps
+    std::vector<uint32_t> nodes; // by position, from 0
   };
   struct Rank {
     std::vector<Issued> issued;
@@ -105,20 +106,20 @@ private:
     std::vector<bool> exchanges;                    // by queue: whether passes wait for its collectives
     std::map<std::pair<int32_t, bool>, Ring> rings; // by peer, and whether it receives
   };
-  /// A lane that comes to a count.
+  /// A lane that has reached a count.
   struct Mark {
     uint32_t lane;
     int32_t count;
   };
   struct Take {
-    uint32_t use; // in `known`
+    uint32_t use; // index in `known`
     uint32_t lane;
   };
-  /// An instruction, a transfer with both its ends, a collective with all its parts. What belongs to it begins here in
-  /// the arrays of the same names.
+  /// An instruction, a transfer with both its ends, or a collective with all its parts. The fields say where its
+  /// entries begin in the arrays of the same names.
   struct Node {
     uint32_t after, starts, takes, ends;
-    uint32_t clock = 0; // where its clock stands
+    uint32_t clock = 0; // index of its clock
   };
 
   static const plan::Operation &of(const plan::Program &program, const Issued &own) {
@@ -163,7 +164,7 @@ private:
       Queue &queue = rank.queues[ring.queue];
       if (queue.lane != kNone)
         continue;
-      lanes += queue.receives ? lanes % 2 : 0; // so that one clock has both
+      lanes += queue.receives ? lanes % 2 : 0; // so that both lanes are in one clock
       queue.lane = std::exchange(lanes, lanes + (queue.receives ? 2 : 1));
       queueOfLane[queue.lane] = &queue;
     }
@@ -183,7 +184,7 @@ private:
         queue.nextRecv[place - 1] = std::min(queue.nextRecv[place - 1], queue.nextRecv[place]);
   }
 
-  /// The walk tells of a receive right behind its send, and of all parts of a collective one after the other.
+  /// The walk reports a receive right after its send, and all parts of a collective one after the other.
   void add(const Event &event) {
     const plan::Program &program = variant.programs[size_t(event.rank)];
     Rank &rank = ranks[size_t(event.rank)];
@@ -203,7 +204,7 @@ private:
       if (const plan::Wait &wait = program.waits[instruction.firstWait + w];
           plan::isApart(program, rank.exchanges, kind, wait))
         await(rank.queues[wait.queue], wait.base + wait.stride * own.trip, event.step - (wait.previousStep ? 1 : 0));
-    // The two of an overlapped pair start with their header…
+    // Both passes of an overlapped pair start with their header…
     for (size_t i = index; i <= index + (plan::isHeader(kind) ? 2 : 0); ++i)
       if (rank.issued[i].from != kNone) {
         const Issued &from = rank.issued[rank.issued[i].from];
@@ -222,7 +223,7 @@ private:
     nodes.push_back({uint32_t(after.size()), uint32_t(starts.size()), uint32_t(takes.size()), uint32_t(ends.size())});
   }
 
-  /// The node at hand starts once so many of a queue have been counted in a step.
+  /// Lets the current node start once `count` instructions of a queue have been counted in a step.
   void await(const Queue &queue, int64_t count, int64_t step) {
     if (count <= 0 || step < 0)
       return;
@@ -232,11 +233,11 @@ private:
       starts.push_back({queue.lane + 1, int32_t(place)});
   }
 
-  /// Gives each node a place for its clock, and puts in `after` those of what it is behind. A clock is needed until the
-  /// last node that is behind it; then another takes its place.
+  /// Gives each node an index for its clock, and replaces the nodes in `after` by the indices of their clocks. A clock
+  /// is needed until the last node after it; then another node takes its index.
   void placeClocks() {
     const auto count = uint32_t(nodes.size());
-    begin(); // where the last one's own end
+    begin(); // where the last node's entries end
     std::vector<uint32_t> lastUse(count, 0), free;
     for (uint32_t n = 0; n != count; ++n)
       for (uint32_t a = nodes[n].after; a != nodes[n + 1].after; ++a)
@@ -252,12 +253,12 @@ private:
       if (free.empty())
         free.push_back(clocks++);
       nodes[n].clock = free.back();
-      if (lastUse[n] != 0) // else nobody asks
+      if (lastUse[n] != 0) // else no node needs it
         free.pop_back();
     }
   }
 
-  /// Carries sixteen lanes along, and notes what is known where slots are taken.
+  /// Propagates sixteen lanes, and records what is known where slots are taken.
   void propagate(uint32_t first) {
     const auto here = [first](uint32_t lane) { return lane - first < kLanes; };
     std::vector<Clock> all(clocks);
@@ -282,8 +283,8 @@ private:
     }
   }
 
-  /// How many of a queue are known to have been counted: what waits tell; or sends that the queue has come past, up to
-  /// the first receive that may not have arrived.
+  /// How many instructions of a queue are known to have been counted: as waits tell, or the sends that the queue has
+  /// passed, up to the first receive that may not have arrived.
   static int32_t counted(const Queue &queue, const int32_t *lane) {
     if (!queue.receives)
       return lane[0];
@@ -293,7 +294,7 @@ private:
 
   Flight flightOf(const std::pair<int32_t, bool> &key, const Ring &ring) const {
     const auto transfers = uint32_t(ring.places.size());
-    std::vector<uint32_t> latest = ring.places; // of it and all before it
+    std::vector<uint32_t> latest = ring.places; // the latest position of it and all before it
     for (uint32_t n = 1; n < transfers; ++n)
       latest[n] = std::max(latest[n], latest[n - 1]);
     const auto over = [&](uint32_t step, uint32_t n) {
@@ -314,12 +315,13 @@ private:
   std::map<int32_t, uint32_t> members; // ranks that have collectives of a group
   std::map<uint32_t, const Queue *> queueOfLane;
   uint32_t lanes = 0, uses = 0, clocks = 0;
-  uint32_t missing = 0; // parts of the node at hand
+  uint32_t missing = 0; // parts of the current node that are still missing
   std::vector<Node> nodes;
-  std::vector<uint32_t> after; // nodes; once these have their places, the places of their clocks
+  std::vector<uint32_t> after; // nodes; after placeClocks() the indices of their clocks
   std::vector<Mark> starts, ends;
   std::vector<Take> takes;
-  std::vector<int32_t> known; // by step and use: how many the queue that counts has counted for sure when it starts
+  std::vector<int32_t>
+      known; // by step and use: how many instructions the counting queue has certainly counted when the use starts
 };
 
 } // namespace

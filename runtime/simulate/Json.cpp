@@ -1,5 +1,5 @@
-// Building the tree from the parser's events. An event comes right after its last character was read, and between two
-// of them stand only blanks, commas and colons, so each one's first character is known.
+// Builds the tree from the parser's events. An event comes right after its last character was read, and only blanks,
+// commas and colons are between two events, so the first character of each is known.
 #include "runtime/simulate/Json.h"
 
 #include "runtime/plan/Units.h"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kDepth = 16; // deeper than any file that is read here
 
-/// Walks the text and lets another see how far.
+/// An iterator over the text that shows how far the parser has read.
 class Watched {
 public:
   using iterator_category = std::forward_iterator_tag;
@@ -91,7 +91,8 @@ public:
     return true;
   }
   bool parse_error(std::size_t, const std::string &, const nlohmann::json::exception &error) override {
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error …": the place is ours.
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error …": the text before the cause is
+    // cut off, as this class reports the place itself.
     std::string_view message = error.what();
     for (std::string_view before : {"] ", ": "})
       if (size_t at = message.find(before); at != std::string_view::npos && message[0] == (before == "] " ? '[' : 'p'))
@@ -102,10 +103,10 @@ public:
   }
 
 private:
-  /// Where the event begins that has just been read.
+  /// The position at which the last event begins.
   size_t begin() const { return std::min(text.find_first_not_of(" \t\r\n,:", seen), text.size()); }
 
-  /// Counts lines from where it last stood: events come in order.
+  /// The line and column of a position. Counts on from the last call, as events come in order.
   Place placeOf(size_t at) {
     if (at < counted)
       counted = lineStart = 0, line = 1;
@@ -123,7 +124,7 @@ private:
     size_t end = text.find_first_of(" \t\r\n,]}", first);
     if (kind != Json::Kind::String)
       json.text = text.substr(first, end - first);
-    seen = std::max(std::min(read, end), first + 1); // the parser has read one more than a number
+    seen = std::max(std::min(read, end), first + 1); // the parser has read one character after a number
     if (kind == Json::Kind::String)
       seen = read;
     if (stack.empty())
@@ -151,7 +152,7 @@ private:
 
   std::string_view text;
   size_t read = 0; // characters that the parser has taken
-  size_t seen = 0; // of them, up to the end of the last event
+  size_t seen = 0; // characters up to the end of the last event
   size_t counted = 0, lineStart = 0;
   int line = 1;
   std::vector<Json *> stack; // open arrays and objects; an open one's vector does not move

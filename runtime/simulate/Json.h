@@ -1,5 +1,5 @@
-// JSON whose values know where they stand, for messages that name line and column: nlohmann's parser, a tree of our
-// own. For small files only: all of a file is kept.
+// JSON values with their places in the file, for messages that name line and column: nlohmann's parser, and a tree of
+// our own. For small files only, since all of a file is kept.
 #pragma once
 
 #include "runtime/plan/Status.h"
@@ -11,7 +11,7 @@
 
 namespace pipec::simulate {
 
-/// From 1; a column counts bytes.
+/// Line and column count from 1; a column counts bytes.
 struct Place {
   int line = 1;
   int column = 1;
@@ -21,7 +21,7 @@ struct Json {
   enum class Kind { Null, Boolean, Integer, Number, String, Array, Object };
   Kind kind = Kind::Null;
   Place place;
-  std::string text;        // of a string, else the value as it is written
+  std::string text;        // content of a String; else the value as written in the file
   int64_t integer = 0;     // of an Integer
   std::vector<Json> items; // of an Array; of an Object its values
   std::vector<Json> keys;  // of an Object, beside the values

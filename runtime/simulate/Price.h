@@ -1,5 +1,5 @@
-// The price of an order of transfers, by which transfers are placed: its mean makespan if in one step of eleven the
-// network is ten times as slow. So an order is preferred that is good then too.
+// The price of an order of transfers, by which transfers are placed: its mean makespan if the network is ten times as
+// slow in one step of eleven. So orders that are also good on a slow network are preferred.
 #pragma once
 
 #include "runtime/plan/Plan.h"

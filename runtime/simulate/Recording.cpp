@@ -70,7 +70,7 @@ Status Recording::run(const plan::Variant &of, Options options) {
     prepareEnds();
   measured = false;
   // Events come in the order of each queue.
-  std::vector<std::vector<std::pair<int64_t, size_t>>> next(places.size()); // step and index of each queue
+  std::vector<std::vector<std::pair<int64_t, size_t>>> next(places.size()); // by queue: step and index
   for (size_t p = 0; p != places.size(); ++p)
     next[p].resize(places[p].size());
   options.idealLinks = false;
@@ -99,7 +99,7 @@ Status Recording::replay(const plan::Variant &of, const Ran &ran) {
   for (size_t p = 0; p != places.size(); ++p)
     for (size_t q = 0; q != places[p].size(); ++q) {
       std::vector<Executed> &queue = places[p][q][0];
-      for (size_t i = queue.size(); i-- != 0;) { // a pair's header, which no trace has, begins with what follows it
+      for (size_t i = queue.size(); i-- != 0;) { // a pair's header is in no trace; it begins with the next pass
         Executed &executed = queue[i];
         if (plan::isHeader(executed.operation->kind) && i + 1 != queue.size()) {
           executed.start = executed.end = executed.came = executed.met = queue[i + 1].start;
@@ -157,7 +157,7 @@ Occurrence Recording::meets(Occurrence waited, Time when) const {
   return waited;
 }
 
-/// What holds up one side of a start: what stands before it on its queue, and its waits.
+/// Considers the causes of one side of a start: the instruction before it on its queue, and its waits.
 void Recording::considerSide(Cause &best, const Occurrence &place, Time start) const {
   const plan::Program &program = variant->programOf(size_t(place.place));
   const Executed &own = at(place);
@@ -183,7 +183,7 @@ void Recording::considerSide(Cause &best, const Occurrence &place, Time start) c
   }
 }
 
-/// In launch order an end that nothing of its own holds up is held up by what holds up an earlier one.
+/// In launch order, an end without a cause of its own has the cause of an earlier end.
 void Recording::considerLaunch(Cause &best, const Occurrence &place, Time start) const {
   if (ends.empty() || best.by)
     return;
@@ -198,7 +198,7 @@ void Recording::considerLaunch(Cause &best, const Occurrence &place, Time start)
     best.why = Why::Launch;
 }
 
-/// Where ranks, which then have no shards, have one port for all, what had its turn on a port of this one until then.
+/// With shared ports (and so without shards): considers what used a port of this rank until the start.
 void Recording::considerPorts(Cause &best, const Occurrence &place, Time start) const {
   const plan::Operation &own = *at(place).operation;
   if (!variant->sharedPort || best.by)
@@ -213,7 +213,7 @@ void Recording::considerPorts(Cause &best, const Occurrence &place, Time start) 
         }
 }
 
-/// A pass that begins with the header of its pair is held up by what held up the header.
+/// The header of a pass's pair, if the pass begins with one: the pass has the header's cause.
 Occurrence Recording::headOf(const Occurrence &place) const {
   for (int64_t back = 1; back <= std::min<int64_t>(place.index, 2); ++back)
     if (const Occurrence head{place.place, place.queue, place.step, place.index - back};
@@ -237,8 +237,8 @@ Cause Recording::causeOf(const Occurrence &of) const {
   if (plan::isTransfer(own.operation->kind)) {
     const Occurrence peer = peerOf(place);
     considerSide(best, peer, own.start);
-    // The link: where transfers of a pair of processes are on several queues of one side, the queue alone does not say
-    // what held it.
+    // The link. If transfers of a pair of processes are on several queues of one side, the queue alone does not tell
+    // what held the link.
     const bool sends = plan::sends(own.operation->kind);
     const Occurrence send = sends ? place : peer;
     const auto &all = transfers.at({send.place, (sends ? peer : place).place}).sends;
@@ -250,14 +250,14 @@ Cause Recording::causeOf(const Occurrence &of) const {
     considerLaunch(best, peer, own.start);
     considerPorts(best, place, own.start);
   } else if (plan::isOfLayers(*own.operation) && !plan::isOfShared(*own.operation)) {
-    considerPorts(best, place, own.start); // replicas are alike: the others come to it as this one does
+    considerPorts(best, place, own.start); // replicas are alike: the others come to the collective when this one does
   } else if (plan::isCollective(own.operation->kind)) {
     for (const auto &[member, q, index] : collectives.at(own.operation->group))
       considerSide(best, {member, q, place.step, index}, own.start);
     for (const auto &[member, q, index] : collectives.at(own.operation->group))
       considerLaunch(best, {member, q, place.step, index}, own.start);
   } else if (best.why != Why::Memory) {
-    // A device that queues share. (A W whose memory is waited for holds it too.)
+    // A device that queues share. (A W with a Memory cause holds the device too.)
     const plan::Program &program = variant->programOf(size_t(place.place));
     for (uint32_t q = 0; q != program.queues.size(); ++q) {
       if (q == place.queue || program.queues[q].kind != plan::QueueKind::Device)

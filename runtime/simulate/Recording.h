@@ -1,5 +1,5 @@
-// A simulated run, kept: what each queue ran and when, and why each instruction started no earlier. What `explain`, the
-// pictures' shading of idle time and the critical path are made of.
+// A Recording keeps a simulated run: what each queue ran and when, and why each instruction started no earlier.
+// `explain`, the shading of idle time in pictures and the critical path are made from it.
 #pragma once
 
 #include "runtime/simulate/Simulate.h"
@@ -36,17 +36,17 @@ struct Executed {
 /// What kept an instruction from an earlier start.
 enum class Why : uint8_t {
   Begin,  // nothing: the run begins
-  Order,  // its device was busy with what stands before it
-  Data,   // what it takes was not there yet
+  Order,  // its device was busy with an earlier instruction
+  Data,   // its input was not there yet
   Buffer, // its transfer buffer was still in use
-  Memory, // W had to free their contexts first
-  Queue,  // of a transfer: its communicator was busy with another
-  Launch, // of an end in launch order: an earlier one of its process had not started, until then
-  Sum,    // of what has begun: another shard of its rank had not come as far (Recording::heldBy)
+  Memory, // a W had to free its context first
+  Queue,  // a transfer's communicator was busy with another transfer
+  Launch, // in launch order: an earlier end of its process had not started
+  Sum,    // after its start: another shard of its rank had not come as far (Recording::heldBy)
 };
 
-/// Why an instruction started no earlier, and by which other one: its start is that one's end (of a transfer on a queue
-/// or link: the end of its send). Begin has none.
+/// Why an instruction started no earlier, and the instruction that caused this: the start is that instruction's end
+/// (for a transfer on a queue or link: the end of its send). Begin has none.
 struct Cause {
   Why why = Why::Begin;
   std::optional<Occurrence> by;
@@ -58,11 +58,11 @@ public:
   /// `observe` are not used.
   Status run(const plan::Variant &variant, Options options);
 
-  /// From when to when an instruction really ran; nothing if it did not.
+  /// Start and end of an instruction in a real run; nothing if it did not run.
   using Ran = std::function<std::optional<std::pair<plan::Time, plan::Time>>(
       int32_t place, const plan::Operation &operation, int64_t microbatch)>;
-  /// Takes the times of one step of a real run, which is step 0 here, in place of simulated ones. The cause of a start
-  /// is then what ended last of all that it waited for. An instruction that did not run is an error.
+  /// Takes the times of one step of a real run, as step 0 here, in place of simulated ones. The cause of a start is
+  /// then the last end of everything that the instruction waited for. An instruction that did not run is an error.
   Status replay(const plan::Variant &variant, const Ran &ran);
 
   int64_t steps() const { return stepCount; }
@@ -73,18 +73,19 @@ public:
   const Executed &at(const Occurrence &of) const { return queue(of.place, of.queue, of.step)[size_t(of.index)]; }
   /// The other side of a transfer.
   Occurrence peerOf(const Occurrence &transfer) const;
-  /// The other of an overlapped pair.
+  /// The other pass of an overlapped pair.
   std::optional<Occurrence> overlappedWith(const Occurrence &place) const;
-  /// Where several causes end at the same time, the first in the order of Why.
+  /// The cause of a start. If several causes end at the same time, the first in the order of Why.
   Cause causeOf(const Occurrence &place) const;
-  /// Which shard of its rank came last to an instruction's first sum, where others waited for it; Why::Sum. Nothing of
-  /// that shard's own, and of what has no sums.
+  /// The shard that came last to an instruction's first sum, while this shard waited for it (Why::Sum). Nothing if this
+  /// shard came last, or if the instruction has no sums.
   std::optional<Cause> heldBy(const Occurrence &place) const;
-  /// From the first start to the last end of a step (of devices, and of collectives with replicas), causes first. Each
-  /// starts when the one before it ends; the first has no cause in the step. What a sum held stands behind the same
-  /// instruction on the shard that came last: from when they met on, the time is this one's.
+  /// The critical path of a step, from its first start to its last end (on devices, and of collectives with replicas),
+  /// causes first. Each instruction starts when the one before it ends; the first has no cause in the step. An
+  /// instruction that waited in a sum comes after the same instruction on the shard that came last; from when the
+  /// shards met, the time is that of the instruction that waited.
   std::vector<Occurrence> criticalPath(int64_t step) const;
-  /// The chain of causes that ends with this instruction, causes first, as far back as its step.
+  /// The chain of causes that ends with this instruction, causes first, back to the beginning of its step.
   std::vector<Occurrence> chain(Occurrence place) const;
 
   Result result;
@@ -98,12 +99,12 @@ private:
   void considerLaunch(Cause &best, const Occurrence &place, plan::Time start) const;
   Occurrence headOf(const Occurrence &place) const;
   std::optional<Occurrence> before(const Occurrence &place) const;
-  /// Of a wait: the instruction whose end meets it.
+  /// The instruction whose end meets a wait.
   Occurrence meets(Occurrence waited, plan::Time when) const;
 
   const plan::Variant *variant = nullptr;
   int64_t stepCount = 0;
-  bool measured = false; // the times are a real run's: what waits starts a little after what it has waited for
+  bool measured = false; // times are of a real run, in which an instruction starts a little after what it waited for
   std::vector<std::vector<std::vector<std::vector<Executed>>>> places; // by place, queue, step
   struct Ends {
     std::vector<std::pair<uint32_t, int64_t>> sends, recvs; // queue and index, in order
@@ -115,8 +116,8 @@ private:
     uint32_t queue;
     int64_t index;
   };
-  std::map<int32_t, std::vector<Member>> collectives; // by group; -1: of all
-  // Where ends start in the order of issue, else empty:
+  std::map<int32_t, std::vector<Member>> collectives; // by group; -1: of all processes
+  // If ends start in the order of issue; else empty:
   std::vector<std::vector<std::pair<uint32_t, int64_t>>> ends; // of a step, by place: queue and index
   std::vector<std::vector<std::vector<int64_t>>> endAt;        // place, queue, index → place in `ends`
 };

@@ -1,5 +1,5 @@
-// Passages through bandwidths that change, in whole numbers: a byte is counted as 10^12 parts, of which a link of r
-// bytes a second passes r in each picosecond.
+// Transfers over links with changing bandwidths, in whole numbers: a byte has 10^12 parts, so a link of r bytes per
+// second passes r parts in each picosecond.
 #include "runtime/simulate/Scenario.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ using plan::Time;
 
 using Wide = unsigned __int128;
 
-/// The last time the stretches began, no later than `time`.
+/// The last time up to `time` at which the stretches began again.
 static Time beginOf(const Scenario::Link &link, Time time) { return link.repeat == 0 ? 0 : time - time % link.repeat; }
 
 static size_t stretchAt(const Scenario::Link &link, Time time) {
@@ -22,7 +22,7 @@ static size_t stretchAt(const Scenario::Link &link, Time time) {
   return after == all.begin() ? 0 : size_t(after - all.begin()) - 1;
 }
 
-/// What passes from one beginning of the stretches to the next, in parts; nothing where a stretch is unlimited.
+/// The parts that pass in one period of the stretches; nothing if a stretch is unlimited.
 static std::optional<Wide> partsOfRound(const Scenario::Link &link) {
   Wide parts = 0;
   for (size_t s = 0; s != link.stretches.size(); ++s) {
@@ -55,7 +55,7 @@ Time wireEnd(const Scenario::Link &link, Bytes bytes, Time start) {
     at = end;
     if (++s != all.size())
       continue;
-    // Whole rounds at once: there may be many.
+    // Whole periods at once: there may be many.
     s = 0;
     if (const std::optional<Wide> round = partsOfRound(link); round && *round != 0) {
       const Wide rounds = std::min<Wide>((parts - 1) / *round, Wide(kNever - at) / Wide(link.repeat));
@@ -94,7 +94,7 @@ Time Scenario::exchangeEnd(const plan::Operation &operation, Time start) const {
   return start;
 }
 
-/// What holds of one of the shards at a time, or of all where -1 is named; null: nothing.
+/// The slowdown of a shard, or with -1 of the whole rank, at a time; null: none.
 static const Scenario::Slow *slowAt(const Scenario &scenario, int32_t rank, int32_t shard, Time time) {
   const auto found = scenario.slow.find(rank);
   if (found == scenario.slow.end())
@@ -105,7 +105,7 @@ static const Scenario::Slow *slowAt(const Scenario &scenario, int32_t rank, int3
   return nullptr;
 }
 
-/// `time` × by / over from `start` on, rounded half up. Times are below 2^60, what they are multiplied with below 2^31.
+/// `start` + `time` × by / over, rounded half up. Times are below 2^60, the factors below 2^31.
 static Time endOf(Time start, Time time, int64_t by, int64_t over) {
   const Wide takes = (2 * Wide(time) * Wide(by) + Wide(over)) / (2 * Wide(over));
   return Time(std::min<Wide>(Wide(std::max<Time>(start, 0)) + takes, Wide(kNever)));

@@ -1,4 +1,4 @@
-// From JSON to a scenario: one small function for each object of the format.
+// Makes a scenario from JSON: one small function per object of the format.
 #include "runtime/simulate/ScenarioFile.h"
 
 #include "runtime/plan/Load.h"
@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kMaxFile = int64_t(16) << 20;
 constexpr int64_t kMaxPercent = 100'000;
 
-/// An object whose keys are all known; what is taken from it is checked for its kind.
+/// An object without unknown keys. Values are checked for their kind when they are read.
 class Fields {
 public:
   Fields(const Json &json, std::initializer_list<std::string_view> known) : json(json) {
@@ -52,7 +52,7 @@ public:
     expect(*value, Json::Kind::Array);
     return value->items;
   }
-  /// Left as it is where the key is not given.
+  /// Reads a quantity; leaves `value` as it is if the key is missing.
   void quantity(std::string_view key, units::Quantity (*parse)(std::string_view), int64_t &value) const {
     const Json *given = find(key);
     if (!given)

@@ -15,7 +15,7 @@ using plan::Time;
 
 namespace {
 
-/// With a queue for W, the peak is what the waits allow in any timing, not what this run held.
+/// With a weights queue, the peak is the most that the waits allow in any timing, not what this run held.
 void allowedPeak(const plan::Program &program, PlaceResult &place) {
   auto isWeights = [](const plan::Queue &queue) { return queue.priority == plan::Priority::Weights; };
   auto weights = std::find_if(program.queues.begin(), program.queues.end(), isWeights);
@@ -67,7 +67,7 @@ Status checkLength(const Result &result) {
 }
 
 Status advanceUntilRepeats(const plan::Variant &variant, Walk &walk, int64_t steps) {
-  if (overlaps(variant)) // a step is whole once the next has begun
+  if (overlaps(variant)) // a step is complete only after the next has begun
     return walk.advance(steps);
   uint64_t before = 0;
   for (int64_t step = 0; step != steps; ++step) {
@@ -111,8 +111,8 @@ Status prove(const plan::Variant &variant, Result &result) {
   return status.ok() ? proveDelay(variant) : status;
 }
 
-/// Where updates run beside the next step's forwards: a step is looked at once the next one has come to its end, and
-/// `result` is of one step alone.
+/// If updates run beside the next step's forwards, a step is complete only once the next one has ended; `result` is of
+/// one step alone.
 static Status spanOfCrossing(const plan::Variant &variant, Time &span, Result &result, const Options &options) {
   constexpr int64_t kSteps = 64;
   Options one = options;
@@ -124,7 +124,7 @@ static Status spanOfCrossing(const plan::Variant &variant, Time &span, Result &r
   }
   Walk walk(variant, options);
   std::vector<uint64_t> signatures;
-  std::vector<Time> ends; // of each step that is whole
+  std::vector<Time> ends; // ends of the complete steps
   const int64_t most = std::min(kSteps, 4 * limits::kTime / std::max<Time>(result.makespan, 1) + 1);
   for (int64_t step = 0; step != most; ++step) {
     if (Status status = walk.advance(step + 2, true); !status.ok())
@@ -143,8 +143,8 @@ static Status spanOfCrossing(const plan::Variant &variant, Time &span, Result &r
 }
 
 Status span(const plan::Variant &variant, Time &span, Result &result, const Options &options) {
-  // Steps repeat after a few where one cycle of causes dominates; where two are nearly equal it may take long, and the
-  // largest mean advance of any process over the later half, serves.
+  // Steps repeat after a few steps if one cycle of causes dominates. If two cycles are nearly equal, this may take
+  // long; then the largest mean advance of any process over the later half is used.
   constexpr int64_t kSteps = 64;
   Walk walk(variant, options);
   if (overlaps(variant))
@@ -163,7 +163,7 @@ Status span(const plan::Variant &variant, Time &span, Result &result, const Opti
       status = checkLength(walk.result);
       if (!status.ok())
         break;
-      // Later steps advance by no more than the first takes: as many as fit in 64 bits.
+      // A later step takes no longer than the first: simulates as many as fit in 64 bits.
       most = std::min(kSteps, 4 * limits::kTime / std::max<Time>(walk.result.makespan, 1) + 1);
     }
     signatures.push_back(walk.signature(step));

@@ -22,7 +22,7 @@ struct SteppedRun::State {
   Options options;            // of the walk
   std::unique_ptr<Walk> walk; // since the last swap
   const plan::Variant *variant = nullptr;
-  int64_t before = 0, since = 0; // steps before the last swap, and behind it
+  int64_t before = 0, since = 0; // steps before the last swap, and since
   std::vector<plan::Time> begins, ends, fence;
 };
 

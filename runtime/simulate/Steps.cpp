@@ -29,7 +29,8 @@ bool overlaps(const plan::Variant &variant) {
   });
 }
 
-/// The steps of one stretch after the other: each rank has completed the one before on all its queues.
+/// Simulates the stretches one after the other: before a stretch each rank has completed the one before on all its
+/// queues.
 static Status timesOfWholes(const std::vector<Stretch> &run, Options options, std::vector<plan::Time> &times) {
   std::vector<plan::Time> ends;
   for (const Stretch &stretch : run) {

@@ -52,7 +52,7 @@ Status Walk::advance(int64_t steps, bool isOpen) {
   return {};
 }
 
-/// Whether the head's waits are met, and when; if not, the queue is woken when they may be.
+/// Whether the head's waits are met, and when they were. If not, wakes the queue when they may be.
 bool Walk::ready(uint32_t q, Time &when) {
   const QueueState &queue = queues[q];
   const Entry &entry = head(queue);
@@ -72,7 +72,7 @@ bool Walk::ready(uint32_t q, Time &when) {
   return true;
 }
 
-/// When a process has computed for `time`.
+/// The time at which a process has computed for `time`.
 Time Walk::ownEnd(const QueueState &queue, Time start, Time time) const {
   if (!options.scenario)
     return start + time;
@@ -139,7 +139,7 @@ Time Walk::startOf(const Link &link) const {
   return start;
 }
 
-/// A transfer that has both its ends. Where the link is cut, neither ever goes on.
+/// Runs a transfer with both its ends. If the link is cut, neither end ever goes on.
 void Walk::cross(uint32_t at, Time start) {
   Link &link = links[at];
   const Work &work = workOf(head(queues[link.send.queue]));
@@ -165,14 +165,14 @@ void Walk::cross(uint32_t at, Time start) {
   complete(link.recv.queue, start, held, arrival);
 }
 
-/// The place of the end at the head among those of its process's step.
+/// The position of the end at the head among the ends of its process in the step.
 int64_t Walk::endOf(const QueueState &queue) const {
   const Loop &loop = loops[queue.loop];
   return loop.ends + queue.trip * loop.endsPerTrip + endsBefore[queue.at];
 }
 
-/// Starts the end at the head, if every earlier one of its process has started; no sooner than they did. If not, the
-/// queue is woken when they have.
+/// Starts the end at the head if every earlier end of its process has started, and no sooner than they did. If not,
+/// wakes the queue when they have.
 bool Walk::launch(uint32_t q, Time &when) {
   const QueueState &queue = queues[q];
   Launched &own = launched[size_t(queue.place)];
@@ -191,7 +191,7 @@ bool Walk::launch(uint32_t q, Time &when) {
   return true;
 }
 
-/// When the head, which may have a window, starts on its device.
+/// The time at which the head, which may have a window, starts on its device.
 Time Walk::resume(const QueueState &queue, Time ready) {
   const plan::Window &window = windows[queue.at];
   if (window.length == 0 || (queue.step == 0 && queue.done == 0))
@@ -211,8 +211,8 @@ Time Walk::resume(const QueueState &queue, Time ready) {
   return std::max(ready, at.free + count * at.piece);
 }
 
-/// Runs the head on its device and returns when the device is free for the next. The header of a pair takes no time; it
-/// says when the two passes behind it end, which both start with the header.
+/// Runs the head on its device and returns when the device is free again. The header of a pair takes no time; it sets
+/// the end of the two passes after it, which both start with the header.
 Time Walk::compute(uint32_t q, Time start) {
   QueueState &queue = queues[q];
   const Work &work = workOf(head(queue));
@@ -228,13 +228,13 @@ Time Walk::compute(uint32_t q, Time start) {
   return freeAt;
 }
 
-/// Whether a queue has come to an all-reduce.
+/// Whether the head of a queue is at a collective.
 bool Walk::stands(uint32_t q, uint32_t collective) const {
   const QueueState &queue = queues[q];
   return queue.posted && plan::isCollective(workOf(head(queue)).kind) && workOf(head(queue)).link == collective;
 }
 
-/// A process has come to an all-reduce; the last one lets all go on.
+/// A process has come to a collective; the last one to come lets all go on.
 void Walk::join(uint32_t q, Time when) {
   queues[q].posted = true;
   Collective &collective = collectives[workOf(head(queues[q])).link];
@@ -247,7 +247,7 @@ void Walk::join(uint32_t q, Time when) {
     meet(collective, collective.ready);
 }
 
-/// A collective to which all its members have come.
+/// Runs a collective to which all members have come.
 void Walk::meet(Collective &collective, Time start) {
   collective.count = 0;
   for (uint32_t other : collective.queues) {
@@ -263,7 +263,7 @@ void Walk::meet(Collective &collective, Time start) {
   }
 }
 
-/// The instruction that a shared device runs next, of those that are known to be able to.
+/// The instruction that a shared device runs next, of those that are known to be able to start.
 std::optional<Walk::Turn> Walk::nextTurn(size_t place, uint32_t &queue) const {
   const Device &device = devices[place];
   std::optional<Turn> best;
@@ -302,7 +302,7 @@ void Walk::takeTurn() {
 void Walk::takeDevice(const Turn &noted) {
   uint32_t q = kNone;
   std::optional<Turn> turn = nextTurn(noted.number, q);
-  if (turn != noted) // something else was noted since, or ran; what comes next has been noted then
+  if (turn != noted) // something else was noted or ran since; the next turn has been noted then
     return;
   Device &device = devices[noted.number];
   const uint32_t computeQueue = firstQueue[noted.number];
@@ -317,7 +317,7 @@ void Walk::takeDevice(const Turn &noted) {
   noteTurn(noted.number);
 }
 
-/// Wakes the queues whose waits on this one are met now.
+/// Wakes the queues that wait for this one and now need wait no longer.
 void Walk::wake(QueueState &queue) {
   std::erase_if(queue.waiters, [&](const Waiter &waiter) {
     if (!hasDone(queue, waiter.step, waiter.count))
@@ -327,7 +327,7 @@ void Walk::wake(QueueState &queue) {
   });
 }
 
-/// What a pass holds and how long it takes, in the first step.
+/// Counts the memory and the time of a pass, in the first step.
 void Walk::count(const QueueState &queue, const Work &work, Time own) {
   PlaceResult &place = result.places[size_t(queue.place)];
   if (plan::isBusy(work.kind) && work.inPair != Work::InPair::First)
@@ -359,21 +359,22 @@ void Walk::bracket(const QueueState &queue, Time start, Time end) {
   }
 }
 
-/// How far to read ahead.
+/// How many entries to prefetch.
 constexpr size_t kAhead = 8;
 
 /// The head has run: accounts for it and moves on.
 void Walk::complete(uint32_t q, Time start, Time freeAt, Time completedAt, const Met *met) {
   QueueState &queue = queues[q];
   const Work &work = workOf(head(queue));
-  // One operation adds at most two times kTime to what stands below the latest time, so sums stay in 64 bits.
+  // One operation adds at most two times kTime to a time up to kLatest, so sums stay in 64 bits.
   tooLong |= completedAt > kLatest;
   auto &completed = queue.completed[size_t(queue.step) % kKept];
   if (queue.done == 0 && !completed)
     completed = std::make_unique_for_overwrite<Time[]>(size_t(queue.perStep));
   Time *times = completed.get() + queue.done;
   *times = queue.done == 0 ? completedAt : std::max(completedAt, times[-1]);
-  // Each queue goes through its own arrays in order, but there are more queues than a processor follows.
+  // Prefetches by hand: each queue reads its own arrays in order, but there are more queues than a processor's
+  // prefetcher follows.
   __builtin_prefetch(completed.get() + std::min<size_t>(size_t(queue.done) + kAhead, size_t(queue.perStep)), 1);
   __builtin_prefetch(entries.data() + std::min<size_t>(size_t(queue.at) + kAhead, entries.size()));
   __builtin_prefetch(waits.data() + std::min<size_t>(size_t(head(queue).firstWait) + kAhead, waits.size()));

@@ -1,5 +1,6 @@
-// The walk itself: every queue of every process as a cursor, advanced whenever what its head waits for is known. Times
-// are longest paths, so the order in which the walk visits queues changes nothing. Internal to runtime/simulate.
+// Walk is the simulation itself: a cursor for every queue of every process, advanced whenever everything that its head
+// waits for is known. Times are longest paths, so the order in which the walk visits queues changes nothing. Internal
+// to runtime/simulate.
 #pragma once
 
 #include "runtime/plan/Limits.h"
@@ -28,9 +29,9 @@ class Walk {
 public:
   Walk(const plan::Variant &variant, const Options &options);
 
-  /// Lets every queue run until it has finished `steps` steps in all. The status holds the cycle if it stops before.
-  /// `open`: more steps will follow. Where a rank's compute queue has come to its end, its updates wait for them, as
-  /// the next step's passes may go first; only the steps before the last are complete then on every queue.
+  /// Lets every queue run until it has finished `steps` steps in all. If the walk stops before, the status has the
+  /// cycle. `open`: more steps will follow. Then the updates of a rank whose compute queue has ended wait for these
+  /// steps, as the next step's passes may go first, and only the steps before the last are complete on every queue.
   Status advance(int64_t steps, bool open = false);
 
   /// A hash of every completion of a step, relative to the step's reference time; steps that repeat have equal hashes.
@@ -54,7 +55,7 @@ private:
   static constexpr size_t kKept = 4;
   static constexpr plan::Time kLatest = 6 * limits::kTime;
 
-  /// An operation with what running it takes.
+  /// An operation, with its times on one process.
   struct Work {
     const plan::Operation *operation = nullptr;
     plan::Time cost = 0;    // with sums: its own time before the first
@@ -63,8 +64,8 @@ private:
     plan::Kind kind = plan::Kind::Forward;
     enum class InPair : uint8_t { No, First, Second } inPair = InPair::No; // an F and a backward behind their header
   };
-  /// An instruction, in the order of its queue. Processes are many and their programs together larger than a cache:
-  /// entries and waits are small, so that a visit to one touches few lines of memory.
+  /// An instruction, in the order of its queue. The programs of all processes are larger than a cache: entries and
+  /// waits are small, so that a visit touches few cache lines.
   struct Entry {
     uint32_t instruction = 0;          // in its program
     uint32_t work = 0;                 // in Walk::works
@@ -80,9 +81,9 @@ private:
   struct Loop {
     uint32_t first = 0, last = 0;
     int64_t trips = 0;
-    int64_t issued = 0;  // of all queues before its first trip, less the segment's first instruction
-    int64_t perTrip = 0; // of all queues
-    int64_t ends = 0;    // likewise `issued`, of ends alone
+    int64_t issued = 0; // instructions of all queues issued before its first trip, less the segment's first instruction
+    int64_t perTrip = 0; // instructions of all queues per trip
+    int64_t ends = 0;    // as `issued`, of ends alone
     int64_t endsPerTrip = 0;
   };
   /// A queue whose head waits until another has done `count` instructions of `step`.
@@ -90,9 +91,9 @@ private:
     uint32_t queue = 0;
     int64_t step = 0, count = 0;
   };
-  /// What a visit touches stands in the first two cache lines, since visits go all over the queues.
+  /// The first two cache lines hold what a visit touches, since visits jump between queues.
   struct alignas(64) QueueState {
-    // Where it stands.
+    // The position.
     uint32_t at = 0;              // entry
     uint32_t first = 0, last = 0; // of its loop
     uint32_t loop = 0;
@@ -100,16 +101,16 @@ private:
     int64_t step = 0, done = 0; // completions of the current step
     int64_t perStep = 0;
     plan::Time free = 0;
-    // Its second line.
+    // The second cache line.
     std::array<std::unique_ptr<plan::Time[]>, kKept> completed; // of step k in order: completed[k % kKept]
-    std::vector<Waiter> waiters;                                // for this one
-    plan::Time ready = 0;                                       // while posted: since when
-    plan::Time pairEnd = 0; // of the overlapped pair that has begun; while posted with sums: when it came to the first
+    std::vector<Waiter> waiters;                                // queues that wait for this one
+    plan::Time ready = 0;                                       // while posted: from when it could start
+    plan::Time pairEnd = 0; // end of the pair that has begun; while posted with sums: when it came to the first
     int32_t place = 0;
-    // While the head is a transfer that waits for its other side, or waits for its turn on a shared device, or for the
-    // other shards in a sum.
+    // Whether the head is a transfer that waits for its other side, or waits for its turn on a shared device, or for
+    // the other shards in a sum.
     bool posted = false;
-    bool shares = false; // its device, with another queue
+    bool shares = false; // another queue has the same device
     // Elsewhere.
     uint32_t index = 0;                  // in Program::queues
     uint32_t firstLoop = 0, endLoop = 0; // in Walk::loops
@@ -117,15 +118,15 @@ private:
   struct Side {
     bool posted = false;
     plan::Time ready = 0;
-    uint32_t queue = kNone; // whose instructions of this link are here
+    uint32_t queue = kNone; // the queue with the instructions of this side
   };
   /// The device of a process with more than one device queue.
   struct Device {
     plan::Time free = 0;
     std::vector<uint32_t> queues; // by priority
   };
-  /// The next start on what is shared, as known when it was noted: on a device, or, where ports are shared, of a
-  /// transfer or a collective that has all its ends.
+  /// The next start on a shared resource, as known when it was noted: on a device, or, if ports are shared, of a
+  /// transfer or a collective with all its ends.
   struct Turn {
     enum class Of : uint8_t { Device, Link, Collective };
     plan::Time start;
@@ -134,27 +135,28 @@ private:
     size_t number; // of the place, link or collective
     auto operator<=>(const Turn &) const = default;
   };
-  /// Where a process's transfers and collectives take turns: a transfer holds the sender's outward and the receiver's
-  /// inward, a collective both of its ranks. A collective does not begin where a transfer waits.
+  /// The port of a process, on which its transfers and collectives take turns. A transfer holds the sender's outward
+  /// port and the receiver's inward port, a collective both ports of its ranks. A collective does not begin while a
+  /// transfer waits.
   struct Port {
     plan::Time outward = 0, inward = 0;  // when they are free
     std::vector<uint32_t> waiting;       // links with a transfer that has both its ends
     std::vector<uint32_t> yielding = {}; // collectives that wait for such a transfer
   };
-  /// An all-reduce: starts when the last of its members has come to it.
+  /// A collective, such as an all-reduce. It starts when its last member has come.
   struct Collective {
     size_t members = 0;           // that take part
-    std::vector<uint32_t> queues; // one a member that has it
-    size_t count = 0;             // posted
-    plan::Time ready = 0;         // of the latest
+    std::vector<uint32_t> queues; // the queue of each member that has the collective
+    size_t count = 0;             // members that have come
+    plan::Time ready = 0;         // when the last of them came
   };
-  /// What the shards of a rank come to on one of its queues, one instruction after the other.
+  /// The sums of an instruction on one of a rank's queues: how far its shards have come.
   struct Sum {
-    int32_t count = 0;    // of shards that have
-    plan::Time ready = 0; // of the latest
+    int32_t count = 0;    // shards that have come
+    plan::Time ready = 0; // when the last of them came
   };
-  /// When an instruction with sums had come to the first of them, and when the last shard of its rank had; of its time,
-  /// what it computes.
+  /// When an instruction with sums came to the first of them, and when the last shard of its rank did. Of its duration,
+  /// the time that it computes and the time that it waits.
   struct Met {
     plan::Time came, met, own, waited;
   };
@@ -162,8 +164,8 @@ private:
   struct Launched {
     int64_t step = 0, next = 0;
     int64_t perStep = 0;
-    plan::Time last = 0;                       // when the last of them did
-    std::array<plan::Time, kKept> lastOf = {}; // of step k in all: lastOf[k % kKept]
+    plan::Time last = 0;                       // when the last of them started
+    std::array<plan::Time, kKept> lastOf = {}; // of step k: lastOf[k % kKept]
     std::vector<uint32_t> waiting;             // queues with an end at their heads that must wait for an earlier one
   };
   struct Link {
@@ -229,7 +231,7 @@ private:
   bool tooLong = false, open = false;
   const bool inOrder; // ends start in the order of issue
   const int32_t shards;
-  /// A transfer that a cut link has swallowed.
+  /// The transfer that was lost on a cut link.
   struct {
     bool any = false;
     int32_t from = 0, to = 0;
@@ -239,20 +241,20 @@ private:
   std::vector<Entry> entries; // of one queue after the other
   std::vector<Wait> waits;
   std::vector<Loop> loops;
-  std::vector<uint32_t> firstQueue; // of a place, in queues; and the end
+  std::vector<uint32_t> firstQueue; // by place: its first index in `queues`; then the end
   std::vector<Link> links;
-  std::vector<Launched> launched;    // by place; of none where ends start in any order
+  std::vector<Launched> launched;    // by place; empty if ends start in any order
   std::vector<uint32_t> endsBefore;  // by entry: ends of its segment and trip before it
-  std::vector<plan::Window> windows; // by entry; none where no pieces run
+  std::vector<plan::Window> windows; // by entry; empty if no pieces run
   std::vector<Collective> collectives;
-  std::vector<Sum> sums;                    // where there are shards, by queue of the first one of a rank
-  std::map<int32_t, uint32_t> collectiveOf; // by group; -1: of all
+  std::vector<Sum> sums;                    // with shards: by queue of a rank's first shard
+  std::map<int32_t, uint32_t> collectiveOf; // by group; -1: of all processes
   bool stands(uint32_t queue, uint32_t collective) const;
   std::map<std::array<int32_t, 4>, uint32_t> linkIndex;
-  std::vector<__int128> live; // of a place, first step: many sizes within the limits may pass 2^63
+  std::vector<__int128> live; // by place, in the first step; sums of sizes may pass 2^63
   std::vector<uint32_t> pending;
-  std::vector<Device> devices; // of a place; without queues where its device is not shared
-  std::vector<Port> ports;     // of a place; none where each transfer and collective has its own
+  std::vector<Device> devices; // by place; no queues if the device is not shared
+  std::vector<Port> ports;     // by place; empty if each transfer and collective has a port of its own
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns;
   std::vector<size_t> held; // places whose devices wait for the next step
 };

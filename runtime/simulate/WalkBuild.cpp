@@ -1,4 +1,4 @@
-// What a walk begins with: the queues of every process, their instructions apart by queue.
+// The initial state of a walk: the queues of every process, with their instructions divided by queue.
 #include "runtime/simulate/Walk.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ Walk::Walk(const plan::Variant &variant, const Options &options)
   }
 }
 
-/// What a shard has in place of what the operation says.
+/// Replaces the operation's figures by those of a shard.
 void Walk::setOwn(Work &work, size_t place) const {
   const plan::Program &program = programOf(place);
   const plan::OwnCost &own = variant.own[place].operations[size_t(work.operation - program.operations.data())];
@@ -50,13 +50,13 @@ void Walk::setOwn(Work &work, size_t place) const {
   }
 }
 
-/// The queues of a process: its instructions, apart by queue.
+/// Makes the queues of a process, with its instructions divided by queue.
 void Walk::build(size_t place) {
   const Program &program = programOf(place);
   const auto rank = int32_t(place / size_t(shards)), shard = int32_t(place % size_t(shards));
   const uint32_t base = firstQueue.back(), firstWork = uint32_t(works.size());
   firstQueue.push_back(base + uint32_t(program.queues.size()));
-  // One link a directed pair of processes. Ideal links never queue: there each stage and payload has one of its own.
+  // One link per directed pair of processes. Ideal links never queue: each stage and payload has a link of its own.
   for (const Operation &operation : program.operations) {
     works.push_back({&operation, operation.cost, operation.latency, kNone, operation.kind});
     if (shards > 1 && !plan::isCommunication(operation.kind))
@@ -82,17 +82,18 @@ void Walk::build(size_t place) {
   }
   links.resize(linkIndex.size());
 
-  std::vector<std::vector<uint32_t>> own(program.queues.size());        // instructions
-  std::vector<std::vector<uint32_t>> segmentEnd(program.queues.size()); // and where each segment's end
+  std::vector<std::vector<uint32_t>> own(program.queues.size()); // instructions
+  std::vector<std::vector<uint32_t>> segmentEnd(
+      program.queues.size()); // and where the instructions of each segment end
   for (const plan::Segment &segment : program.step) {
     for (uint32_t i = segment.first; i != segment.first + segment.count && segment.trips != 0; ++i)
       own[program.instructions[i].queue].push_back(i);
     for (size_t q = 0; q != own.size(); ++q)
       segmentEnd[q].push_back(uint32_t(own[q].size()));
   }
-  // Of each instruction: ends before it in its segment.
+  // By instruction: ends before it in its segment.
   std::vector<uint32_t> before;
-  std::vector<std::pair<int64_t, int64_t>> endsOf; // of each segment: ends before its first trip, ends a trip
+  std::vector<std::pair<int64_t, int64_t>> endsOf; // by segment: ends before its first trip, ends per trip
   if (inOrder) {
     before.resize(program.instructions.size());
     int64_t ends = 0;
@@ -107,7 +108,7 @@ void Walk::build(size_t place) {
     }
     launched.emplace_back().perStep = ends;
   }
-  std::vector<plan::Window> windowOf; // of each instruction
+  std::vector<plan::Window> windowOf; // by instruction
   if (options.pieces || options.resume) {
     windowOf.resize(program.instructions.size());
     for (const plan::Window &window : program.windows)
@@ -134,7 +135,7 @@ void Walk::build(size_t place) {
       issued += int64_t(segment.count) * segment.trips;
     }
     queue.endLoop = uint32_t(loops.size());
-    Work::InPair inPair = Work::InPair::No; // what comes next
+    Work::InPair inPair = Work::InPair::No; // role of the next instruction
     for (uint32_t i : own[q]) {
       const Instruction &instruction = program.instructions[i];
       uint32_t at = firstWork + instruction.operation;
@@ -160,7 +161,7 @@ void Walk::build(size_t place) {
         Collective &collective = collectives[work.link];
         if (collective.queues.empty() || collective.queues.back() != base + q)
           collective.queues.push_back(uint32_t(base + q));
-        if (work.operation->group != -1) // P44: its members are those who have it
+        if (work.operation->group != -1) // P44: its members are the ranks that have it
           collective.members = collective.queues.size();
       }
       if (plan::isTransfer(work.kind)) {

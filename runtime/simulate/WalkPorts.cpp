@@ -24,7 +24,7 @@ void Walk::noteCollective(uint32_t at) {
   turns.push({start, 0, Turn::Of::Collective, at});
 }
 
-/// Others may have had their turn on its ports since it was noted.
+/// Runs the transfer of a link, unless others have used its ports since the turn was noted.
 void Walk::takeLink(const Turn &noted) {
   const auto at = uint32_t(noted.number);
   const Link &link = links[at];
@@ -56,7 +56,7 @@ void Walk::takeCollective(const Turn &noted) {
     meet(collective, noted.start);
 }
 
-/// Whether a transfer waits that could use one of its ports; the collective is noted again when that has crossed.
+/// Whether a transfer waits for one of a collective's ports. The collective is noted again when that transfer has run.
 bool Walk::yields(uint32_t at, Time start) {
   for (const uint32_t queue : collectives[at].queues) {
     Port &port = ports[size_t(queues[queue].place)];

@@ -1,4 +1,4 @@
-// Why a walk does not go on.
+// Finds why a walk does not go on.
 #include "runtime/simulate/Walk.h"
 
 #include "runtime/plan/Disassemble.h"
@@ -11,7 +11,8 @@ namespace pipec::simulate {
 using plan::Instruction;
 using plan::Kind;
 
-/// The queue of the n-th end of a process's step, which there is. If that is not at its head yet, an earlier one is.
+/// The queue of the n-th end of a process's step, which must exist. If that end is not at the head of its queue yet, an
+/// earlier end is.
 uint32_t Walk::queueOfEnd(size_t place, int64_t n) const {
   const plan::Program &program = programOf(place);
   for (plan::Cursor cursor(program); !cursor.done(); cursor.next())
@@ -20,7 +21,7 @@ uint32_t Walk::queueOfEnd(size_t place, int64_t n) const {
   return kNone;
 }
 
-/// Follows, from some queue that stands still, what each head waits for, until one comes again.
+/// Starting at a queue that stands still, follows what each head waits for until a queue comes up again.
 Status Walk::stopped() const {
   if (lost.any) {
     int64_t steps = target;

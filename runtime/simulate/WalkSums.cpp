@@ -7,8 +7,9 @@ namespace pipec::simulate {
 
 using plan::Time;
 
-/// A shard has its head's waits met and computes until the first sum; the last one there lets all go on. Shards run one
-/// program, and none goes past an instruction with sums before all have come to it: they are all at the same one.
+/// To call when the waits of a shard's head are met: the shard computes until its first sum, and the last shard to come
+/// lets all go on. Shards run one program, and none passes an instruction with sums before all have come to it, so all
+/// are at the same one.
 void Walk::come(uint32_t q, Time when) {
   QueueState &queue = queues[q];
   queue.posted = true;
@@ -21,8 +22,8 @@ void Walk::come(uint32_t q, Time when) {
     meetShards(first, std::exchange(sum, {}));
 }
 
-/// An instruction to which all shards of a rank have come. Only a scenario makes any of them take other times between
-/// its sums than the plan says.
+/// Runs an instruction to which all shards of a rank have come. Only a scenario makes the times between sums differ
+/// from the plan.
 void Walk::meetShards(uint32_t first, const Sum &sum) {
   const int32_t place = queues[first].place;
   const auto queueOf = [&](int32_t shard) { return firstQueue[size_t(place + shard)] + queues[first].index; };

@@ -1,5 +1,5 @@
-// The layers of a process's stages, of which there are replicas, and the weights that it shares with other ranks: what
-// the plan says of them, and where the stage keeps them.
+// The replicated layers of a process's stages, and the weights that it shares with other ranks: what the plan says
+// about them, and where the stage keeps them.
 #pragma once
 
 #include "runtime/device/LayerMemory.h"
@@ -14,33 +14,33 @@ namespace pipec::runtime {
 
 class LayerTable {
 public:
-  /// What the plan says of the stages of a rank, at first without memory.
+  /// The layers that the plan has for the stages of a rank, at first without memory.
   LayerTable() = default;
   LayerTable(const plan::Plan &plan, int32_t rank);
 
-  /// All layers of a stage; none where the plan has no replicas. Of plan::kSharedWeights: the plan's shared weights,
-  /// where this rank sums any with others; isSummed() says which.
+  /// All layers of a stage; none if the plan has no replicas. For plan::kSharedWeights: the plan's shared weights, if
+  /// this rank sums any of them with others; isSummed() says which.
   std::span<const LayerMemory> of(int32_t stage) const;
-  /// Those that an operation is about.
+  /// The layers that an operation is about.
   std::span<LayerMemory> of(const plan::Operation &operation);
   std::map<int32_t, std::vector<LayerMemory>> &all() { return stages; }
 
-  /// Whether the update is of a share alone.
+  /// Whether an update changes this replica's share alone.
   bool sharded(const plan::Operation &operation) const;
-  /// Of how many layers an operation is about; 0: the plan does not say.
+  /// The number of layers that an operation is about; 0: the plan does not say.
   int32_t count(const plan::Operation &operation) const;
 
 private:
   void addShared(const plan::Variant &variant, int32_t rank);
 
   std::map<int32_t, std::vector<LayerMemory>> stages;
-  std::map<int32_t, int32_t> counts; // of layers, by stage
+  std::map<int32_t, int32_t> counts; // number of layers, by stage
 };
 
-/// Of a shared weight: whether this rank sums it with others. `planned.stage` is its first stage that holds it.
+/// Whether this rank sums a shared weight with others. `planned.stage` is its first stage with the weight.
 inline bool isSummed(const LayerMemory &weight) { return weight.planned.stage != plan::kSharedWeights; }
 
-/// What is wrong with the memory of a layer; nothing: it is `memory`'s now.
+/// Takes the memory of a layer. Returns what is wrong with it; empty: nothing, and `memory` has it now.
 std::string takeLayer(const PipecLayer &found, LayerMemory &memory);
 
 } // namespace pipec::runtime

@@ -1,4 +1,4 @@
-// From --stage's value to a rank's stage on its device.
+// Makes a rank's stage on its device from the value of --stage.
 #pragma once
 
 #include "runtime/device/Pace.h"
@@ -23,7 +23,7 @@ inline constexpr const char *kSynthetic = "synthetic";
 /// this process has one thread.
 Status checkStage(const std::string &choice, const plan::Plan &plan, const LibraryUse &use = {});
 
-/// What a rank's stage is made for; all outlive it.
+/// What a rank's stage is made from; all must outlive the stage.
 struct StageContext {
   const plan::Plan &plan;
   int32_t world = 0;       // the process's rank among all
@@ -31,19 +31,19 @@ struct StageContext {
   HostDevice &device;
   const Clock &clock;
   Failure &failure;
-  const simulate::Scenario *network = nullptr; // makes a stage slow where it says so; none: nowhere
-  plan::Bytes payload = kEmulatedPayload;      // of a collective of a synthetic stage's layers
-  ShardGroup *group = nullptr;                 // the shards of its rank; null: there is one
+  const simulate::Scenario *network = nullptr; // slows the stage down; null: does not
+  plan::Bytes payload = kEmulatedPayload;      // bytes of a collective of a synthetic stage's layers
+  ShardGroup *group = nullptr;                 // the shards of its rank; null: the rank is one process
 };
 
 Status makeStage(const std::string &choice, const StageContext &context, std::unique_ptr<Stage> &stage);
 
-/// The stage of a program around the runtime.
+/// Makes the stage of a host program.
 void makeStage(const Hosting &hosting, const StageContext &context, std::unique_ptr<Stage> &stage);
 void makeStage(const Hosting &hosting, const plan::Plan &plan, int32_t world, CudaDevice &device, Failure &failure,
                std::unique_ptr<Stage> &stage);
 
-/// The same on a GPU.
+/// Makes a stage on a GPU.
 Status makeStage(const std::string &choice, const plan::Plan &plan, int32_t world, CudaDevice &device, Failure &failure,
                  std::unique_ptr<Stage> &stage);
 

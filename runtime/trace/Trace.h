@@ -17,7 +17,8 @@
 
 namespace pipec::trace {
 
-/// What of its stage an operation is about: some layers, and of a collective bytes of the stage's, end to end.
+/// The part of its stage that an operation is about: some layers, and for a collective bytes of the stage's gradients
+/// or weights, laid end to end.
 struct Scope {
   int32_t firstLayer = 0, layers = 0; // 0: all
   plan::Bytes begin = 0, end = 0;
@@ -28,7 +29,7 @@ inline Scope scopeOf(const plan::Operation &o) { return {o.firstLayer, o.layers,
 /// One executed instruction. Times in picoseconds since the run's start. Both passes of an overlapped pair begin when
 /// the pair does; the pair's header has no event.
 struct Event {
-  int32_t rank = 0; // of the process, among all
+  int32_t rank = 0; // world rank of the process
   uint32_t queue = 0;
   plan::Kind kind = plan::Kind::Forward;
   plan::Payload of = plan::Payload::None;
@@ -39,14 +40,14 @@ struct Event {
   int64_t epoch = 0;
   plan::Time start = 0;
   plan::Time end = 0;
-  plan::Bytes taken = 0, freed = 0; // of activations and contexts: at its start, and at its end
-  int32_t attempt = 0;              // how often the run had been restarted before
+  plan::Bytes taken = 0, freed = 0; // bytes of activations and contexts taken at its start and freed at its end
+  int32_t attempt = 0;              // number of restarts of the run before
   Scope scope = {};
-  plan::Time own = 0, waited = 0; // of a shard's computation: for how long it computed, and waited for the others
-  int64_t atoms = 0;              // above 0: no instruction, but a piece of the rank's job, in a step's waits
+  plan::Time own = 0, waited = 0; // with shards: time computing, and time waiting for the other shards
+  int64_t atoms = 0;              // above 0: this is no instruction but a piece of the rank's job, in a step's waits
 };
 
-/// A piece of the job of a process with so many queues: its track is the one behind theirs.
+/// A piece of a job, for a process with `queues` queues. Its track follows theirs.
 inline Event pieceOf(int32_t rank, size_t queues, int64_t step, plan::Time start, plan::Time end, int64_t atoms) {
   Event piece;
   piece.rank = rank;
@@ -58,10 +59,10 @@ inline Event pieceOf(int32_t rank, size_t queues, int64_t step, plan::Time start
   return piece;
 }
 
-/// That another variant or plan runs from a step on, and why. On the clock of the events.
+/// A decision: another variant or plan runs from a step on, and why. Times are on the clock of the events.
 struct Decision {
   plan::Time at = 0;
-  int64_t step = 0;     // the first under it
+  int64_t step = 0;     // the first step under it
   std::string from, to; // names of candidates
   std::string policy, why;
   bool operator==(const Decision &) const = default;
@@ -71,7 +72,7 @@ struct Decision {
 struct Run {
   std::vector<Event> events; // instructions
   std::vector<Decision> decisions;
-  std::vector<Event> pieces = {}; // of jobs
+  std::vector<Event> pieces = {}; // pieces of jobs
 };
 
 /// A process's queues by name, as plan::queueNames gives them.
@@ -86,10 +87,10 @@ std::vector<Rank> describe(const plan::Variant &variant);
 std::string toJson(const std::vector<Rank> &ranks, const std::vector<Event> &events,
                    const std::vector<Decision> &decisions = {});
 
-/// The same for events of one variant, from which the names of queues and the bytes held are taken.
+/// The same for events of one variant, which gives the names of queues and the bytes held.
 std::string toJson(const plan::Variant &variant, std::vector<Event> events);
 
-/// Writes atomically (a temporary file beside it, then rename); on failure nothing stays behind.
+/// Writes a file atomically (a temporary file beside it, then rename). On failure no file is left.
 Status write(const std::string &path, const std::string &json);
 
 } // namespace pipec::trace

@@ -1,7 +1,7 @@
-// Which track of the trace an event is drawn on. Slices of one track must nest in Perfetto, and events of one queue may
-// overlap: a receive ends a latency after its queue has gone on. So a queue has as many lanes as overlap at once: an
-// event takes the first lane that is free when it starts. Lane 0 of queue q is thread q, lane n is q + n * the stride,
-// named "recv from 2 (2)" and so on, and drawn below its queue.
+// Chooses the track of the trace on which an event is drawn. Slices of one track must nest in Perfetto, but events of
+// one queue may overlap: a receive ends a latency after its queue has gone on. So a queue has as many lanes as events
+// overlap at once; an event takes the first lane that is free when it starts. Lane 0 of queue q is thread q; lane n is
+// thread q + n * stride, named "recv from 2 (2)" and so on, and drawn below its queue.
 #pragma once
 
 #include "runtime/trace/Trace.h"
@@ -29,7 +29,7 @@ public:
 private:
   std::vector<Track> tracks;
   std::map<int32_t, std::vector<Track>> byRank;
-  int64_t stride = 1000; // over every queue's number
+  int64_t stride = 1000; // more than any queue's number
 };
 
 } // namespace pipec::trace

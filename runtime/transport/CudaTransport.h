@@ -1,5 +1,5 @@
-// What the transports of GPUs have in common beyond Transport: they come to know each other before the first step, are
-// looked at while somebody waits, and are ended when the run has failed.
+// The interface of GPU transports beyond Transport: they come to know each other before the first step, are checked
+// while the host waits, and are ended when the run has failed.
 #pragma once
 
 #include "runtime/transport/Transport.h"
@@ -17,28 +17,29 @@ public:
   };
   using Regions = std::map<int32_t, Region>; // by peer
 
-  // By the thread that issues, in this order.
+  // Called by the issuing thread, in this order.
 
-  /// What the other ranks must know of this one; `received` are the regions that its peers send to. Null after a
+  /// What the other ranks must know about this one; `received`: the regions that its peers send to. Null after a
   /// failure.
   virtual nlohmann::json offer(const Regions &received) = 0;
-  /// Begins to use what the other ranks have offered (by rank). `landings`: where what it sends to each peer lands, if
-  /// that can be reached from here. Code::Run where a rank cannot be reached.
+  /// Begins to use the other ranks' offers (by rank). `landings`: the region in which data sent to each peer lands, if
+  /// this rank can reach that memory. Code::Run if a rank cannot be reached.
   virtual Status accept(const nlohmann::json &offers, Regions &landings) = 0;
   /// Waits until every connection is there and has been used once.
   virtual Status ready() { return {}; }
 
-  /// Raises the rank's Failure if something went wrong that no call has said.
+  /// Raises the rank's Failure for an error that no call has reported.
   virtual void check() {}
-  /// Ends what is under way, after a failure. May never return.
+  /// After a failure, ends what is under way. May never return.
   virtual void abort() {}
 
-  // Where the process goes on after the run, in this order.
+  // For a process that goes on after the run, in this order.
 
-  /// All that this rank issued has completed: gives back what it has of others, which free it once all have done so.
+  /// To call when everything that this rank issued has completed: gives back the memory of other ranks, which free it
+  /// once all ranks have done so.
   virtual void rest() {}
-  /// Lets go on what still waits for others, after a failure, whatever data it finds then. Time and again, until the
-  /// device is idle: others may overwrite it.
+  /// After a failure, lets work go on that still waits for other ranks, whatever data it then reads. To call repeatedly
+  /// until the device is idle, since others may overwrite the words.
   virtual void release() {}
 };
 

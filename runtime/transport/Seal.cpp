@@ -44,11 +44,11 @@ Exchange::Exchange() { crypto_kx_keypair(ownPublic.data(), ownSecret.data()); }
 
 Exchange::~Exchange() { sodium_memzero(ownSecret.data(), ownSecret.size()); }
 
-// Both proofs and both keys are derived from one hash of the secret, the key exchange and the transcript. So whoever
-// only listens cannot try secrets on a proof, and a proof is worth nothing on another connection.
+// Both proofs and both keys are derived from one hash of the secret, the key exchange and the transcript. So an
+// eavesdropper cannot try secrets on a proof, and a proof is worth nothing on another connection.
 bool Exchange::agree(bool caller, const Key &peerPublic, const Key &secret, std::span<const uint8_t> transcript,
                      Agreement &agreement) const {
-  Key up, down; // for what goes to the listener, and to the caller
+  Key up, down; // keys of the direction to the listener, and to the caller
   const int bad = caller ? crypto_kx_client_session_keys(down.data(), up.data(), ownPublic.data(), ownSecret.data(),
                                                          peerPublic.data())
                          : crypto_kx_server_session_keys(up.data(), down.data(), ownPublic.data(), ownSecret.data(),

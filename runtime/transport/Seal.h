@@ -1,6 +1,6 @@
-// The cryptography of a connection, all of it libsodium's. A secret that people type is stretched into a key. The two
-// ends of a connection agree on keys that die with it. What they say is sealed: nobody in between can read it, nor
-// change, repeat or leave out any of it unnoticed. SECURITY.md says against whom this helps.
+// The cryptography of a connection, all from libsodium. A typed secret is stretched into a key. The two ends of a
+// connection agree on keys for this connection alone. Messages are sealed: nobody in between can read them, nor change,
+// repeat or leave out any unnoticed. SECURITY.md says against whom this helps.
 #pragma once
 
 #include "runtime/plan/Status.h"
@@ -14,8 +14,8 @@ namespace pipec::runtime {
 
 using Key = std::array<uint8_t, 32>;
 
-/// Makes a key of a secret with Argon2id, `job` being the salt. That takes about a tenth of a second and 64 MiB, also
-/// for whoever guesses secrets. Code::Run without that memory.
+/// Makes a key from a secret with Argon2id, with `job` as the salt. This takes about a tenth of a second and 64 MiB,
+/// also for an attacker who guesses secrets. Code::Run without that memory.
 Status stretch(const std::string &secret, const std::array<uint8_t, 16> &job, Key &key);
 
 /// Seals or opens the messages of one direction of a connection. Each is sealed under the next number, so both ends
@@ -41,19 +41,18 @@ private:
   uint64_t number = 0;
 };
 
-/// Both directions, as one end sees them.
+/// The seals of both directions, as one end sees them.
 struct Session {
   Seal out, in;
 };
 
-/// What both ends of a connection work out, and nobody else can: the proof that each sends of holding the secret, and
-/// the keys.
+/// What both ends of a connection compute, and nobody else can: the proofs that they hold the secret, and the keys.
 struct Agreement {
   Key callerProof{}, listenerProof{};
   Session session;
 };
 
-/// One end's part in agreeing on keys. Its key pair is for one connection.
+/// One end's part in the key exchange. Its key pair is for one connection.
 class Exchange {
 public:
   Exchange();
@@ -62,8 +61,8 @@ public:
 
   const Key &publicKey() const { return ownPublic; }
 
-  /// Works out the agreement. `transcript`: all that both ends have said before, the caller's part first. False if
-  /// `peerPublic` is no key.
+  /// Computes the agreement. `transcript`: everything that both ends have said before, the caller's part first. False
+  /// if `peerPublic` is no key.
   bool agree(bool caller, const Key &peerPublic, const Key &secret, std::span<const uint8_t> transcript,
              Agreement &agreement) const;
 

@@ -25,7 +25,7 @@ std::vector<Extent> shareOf(const plan::Operation &operation, std::span<const La
     return ofWeights ? layer.planned.weights : layer.planned.gradients;
   };
   std::vector<Extent> extents;
-  plan::Bytes before = 0; // of the layers before
+  plan::Bytes before = 0; // bytes of the layers before
   for (size_t l = 0; l < layers.size(); before += bytesOf(layers[l]), ++l) {
     const LayerMemory &layer = layers[l];
     if (int64_t(l) < operation.firstLayer || int64_t(l) >= int64_t(operation.firstLayer) + operation.layers)

@@ -1,8 +1,8 @@
-// Transfers between ranks, each on a queue of the device. A transfer starts when its send and its receive both stand at
+// Transfers between ranks, each on a queue of the device. A transfer starts when its send and its receive are both at
 // the heads of their queues with their waits met, and the link is free. So a payload never travels before its receive
 // is posted; the proof that a plan ends relies on no earlier start. Transfers from one rank to another match in the
-// order of their queues. Collectives are sums of numbers, and of the layers of stages of which there are replicas.
-// Reshards come to transports of devices that run whole steps alone: no other has them.
+// order of their queues. Collectives are sums of numbers, and sums of replicated layers. Reshards exist only with
+// devices that run whole steps.
 #pragma once
 
 #include "runtime/device/Summand.h"
@@ -24,16 +24,16 @@ public:
   virtual void recv(QueueId queue, const Label &label, Slot slot) = 0;
 
   /// Issues the sum of one number of each rank: of all ranks, or of those of the group label.operation->group.
-  /// `summand`, which outlives the sum, is asked for this rank's number when the rank comes to the sum, and is told the
-  /// total. The sum starts once all its ranks have come to it, and is complete when the total is there. If ranks come
-  /// to different sums, the run fails. NCCL: ncclAllReduce of one ncclFloat64, in place, on the queue's stream and a
-  /// communicator of the same ranks.
+  /// `summand`, which must outlive the sum, is asked for this rank's number when the rank comes to the sum, and is told
+  /// the total. The sum starts once all its ranks have come to it, and is complete when the total is there. If ranks
+  /// come to different sums, the run fails. NCCL: ncclAllReduce of one ncclFloat64, in place, on the queue's stream and
+  /// a communicator of the same ranks.
   virtual void allReduce(QueueId queue, const Label &label, Summand &summand) = 0;
 
-  /// Issues a collective of layers (plan::isOfLayers) between the replicas of this rank, in place in the memory that
-  /// `stage`, which outlives it, gives of them: an all-reduce, or its halves, after the first of which each replica has
-  /// its share summed (Shares.h). It starts and fails as the sum above does. NCCL: ncclReduce and ncclBroadcast of each
-  /// share, grouped.
+  /// Issues a collective of layers (plan::isOfLayers) between the replicas of this rank, in place in the memory of
+  /// `stage`, which must outlive it. It is an all-reduce or one of its halves; after the first half each replica has
+  /// the sums of its share (Shares.h). It starts and fails as the sum above does. NCCL: ncclReduce and ncclBroadcast of
+  /// each share, grouped.
   virtual void exchange(QueueId queue, const Label &label, Summand &stage) = 0;
 
   // A peer that dies, closes its connection or stays silent on the network (3 s) raises the rank's Failure, with a

@@ -4,8 +4,8 @@ namespace pipec::runtime::messages {
 
 namespace {
 
-/// Looks at a message without keeping any of it: how deep it is, and whether it promises more than comes. The library
-/// itself goes as deep as the message says, on the stack.
+/// Checks a message before it is decoded: how deep it is nested, and whether it announces more elements than it has
+/// bytes. The library's decoder itself recurses as deep as the message says.
 class Depth final : public nlohmann::json_sax<Message> {
 public:
   explicit Depth(size_t bytes) : bytes(bytes) {}
@@ -51,7 +51,7 @@ std::string parse(std::string_view kind, std::span<const uint8_t> bytes, Message
     } else if (depth.tooDeep()) {
       return wrongIn(kind, fmt::format("has more than {} objects and arrays in each other", kDepth));
     }
-  } catch (const nlohmann::json::exception &) { // of what it cannot hold
+  } catch (const nlohmann::json::exception &) { // from values that the library cannot hold
   }
   return wrongIn(kind, fmt::format("cannot be read, {} bytes of no object", bytes.size()));
 }

@@ -1,4 +1,4 @@
-// Encoding, decoding and dispatch of messages, all by the fields that the structs name.
+// Encoding, decoding and dispatch of messages, by the fields that their structs list.
 #pragma once
 
 #include "runtime/launch/Messages.h"
@@ -12,19 +12,19 @@ namespace pipec::runtime::messages {
 
 /// Sent before each message.
 struct Header {
-  uint32_t kind = 0; // place in All
+  uint32_t kind = 0; // index in All
   uint32_t reserved = 0;
   uint64_t size = 0; // bytes of the message
 };
 
-/// A message that is encoded once and sent to one or several.
+/// An encoded message, which may be sent to several.
 struct Body {
   Header header;
   Bytes bytes;
 };
 using Encoded = std::shared_ptr<const Body>;
 
-/// Where a struct that is no message names its fields.
+/// The fields of a struct. Structs that are no messages have a specialization.
 template <typename T> struct Of {
   static constexpr auto &fields = T::fields;
 };
@@ -49,7 +49,7 @@ template <> struct Of<Manifest> {
                                      Field{"jobs", &Manifest::jobs}};
 };
 
-/// The CBOR object that the bytes are, at most kDepth deep. Returns what is wrong with the message, or nothing.
+/// Decodes a CBOR object, nested at most kDepth deep. Returns what is wrong with the message; empty: nothing.
 std::string parse(std::string_view kind, std::span<const uint8_t> bytes, Message &message);
 /// "a message that cannot be read: permit", of what = "cannot be read" and the kind's name.
 std::string wrongIn(std::string_view kind, std::string_view what);
@@ -59,7 +59,8 @@ template <typename T> struct IsVector<std::vector<T>> : std::true_type {};
 template <typename T> struct IsOptional : std::false_type {};
 template <typename T> struct IsOptional<std::optional<T>> : std::true_type {};
 
-/// A value as JSON, and back. read() is false where the JSON is of another type or out of the type's range.
+/// write() makes JSON of a value, read() a value of JSON. read() is false if the JSON has another type or is out of the
+/// type's range.
 template <typename T> Message write(const T &value);
 template <typename T> bool read(Message &json, T &value);
 
@@ -174,7 +175,7 @@ template <IsMessage T> Encoded encode(const T &message) {
   return body;
 }
 
-/// Returns what is wrong, or nothing.
+/// Returns what is wrong; empty: nothing.
 template <IsMessage T> std::string decode(std::span<const uint8_t> bytes, T &message) {
   Message json;
   if (std::string wrong = parse(T::kind.name, bytes, json); !wrong.empty())
@@ -183,8 +184,8 @@ template <IsMessage T> std::string decode(std::span<const uint8_t> bytes, T &mes
   return readFields(json, message, wrong) ? "" : wrongIn(T::kind.name, wrong);
 }
 
-/// Decodes a message of the kind that stands in its header, and calls the handler with it. The handler takes each
-/// struct that goes this way. Returns what is wrong, or nothing.
+/// Decodes a message of the kind in its header, and calls the handler with the struct. The handler accepts each struct
+/// that may go this way. Returns what is wrong; empty: nothing.
 template <Way way, typename Handler>
 std::string dispatch(uint32_t kind, std::span<const uint8_t> bytes, Handler &handler) {
   std::string wrong = wrongIn("", "is of unknown kind");

@@ -1,4 +1,4 @@
-// What the controller says to a process of a run.
+// Messages from the controller to a process of a run.
 #pragma once
 
 #include "runtime/checkpoint/Checkpoint.h"
@@ -13,7 +13,7 @@ struct Endpoint {
 };
 
 struct Table {
-  int64_t first = 0; // step
+  int64_t first = 0; // the run's first step
   std::string boot;  // bootId() of the controller's machine
   std::vector<Endpoint> endpoints;
   std::optional<Manifest> checkpoint; // from which the run resumes
@@ -49,7 +49,7 @@ struct Permit {
 
 struct Prepare {
   int64_t program = 0;
-  std::optional<Bytes> plan; // its file; absent: the program is there
+  std::optional<Bytes> plan; // bytes of the plan's file; absent: the processes have the program
   static constexpr Kind kind{"prepare", kPlan, ToRank};
   static constexpr auto fields = std::tuple(Field{"program", &Prepare::program}, Field{"plan", &Prepare::plan});
 };
@@ -76,7 +76,7 @@ struct Decision {
                  Field{"to", &Decision::to}, Field{"policy", &Decision::policy}, Field{"why", &Decision::why});
 };
 
-/// All have saved: those that wait for layers load theirs.
+/// All processes have saved their layers: those that wait for layers load theirs.
 struct Layers {
   Manifest checkpoint;
   static constexpr Kind kind{"layers", kFiles, ToRank};
@@ -106,11 +106,11 @@ struct Text {
   static constexpr auto fields = std::tuple(Field{"key", &Text::key}, Field{"text", &Text::text});
 };
 
-/// To a host that said Swap.
+/// The answer to a host's Swap.
 struct Swapped {
   int32_t code = 0; // Code
   std::string message;
-  int64_t from = 0; // step
+  int64_t from = 0; // the first step of the variant
   static constexpr Kind kind{"swapped", kText, ToRank};
   static constexpr auto fields =
       std::tuple(Field{"code", &Swapped::code}, Field{"message", &Swapped::message}, Field{"from", &Swapped::from});

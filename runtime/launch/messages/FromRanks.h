@@ -1,4 +1,4 @@
-// What a process of a run says to the controller.
+// Messages from a process of a run to the controller.
 #pragma once
 
 #include "runtime/checkpoint/Checkpoint.h"
@@ -13,7 +13,7 @@ struct Listening {
   static constexpr auto fields = std::tuple(Field{"address", &Listening::address}, Field{"port", &Listening::port});
 };
 
-/// What the other processes must know of this one's transport (Backend::offer).
+/// What the other processes must know about this one's transport (Backend::offer).
 struct Offer {
   Message offer;
   static constexpr Kind kind{"offer", kText, ToController};
@@ -59,13 +59,13 @@ struct Prepared {
 struct Measured {
   int64_t round = 0;
   Numbers samples; // packSamples()
-  Numbers steps;   // step and end, in turn
+  Numbers steps;   // a step, then its end, and so on
   static constexpr Kind kind{"measured", kText, ToController};
   static constexpr auto fields = std::tuple(Field{"round", &Measured::round}, Field{"samples", &Measured::samples},
                                             Field{"steps", &Measured::steps});
 };
 
-/// What steps of a process take that runs a background job (JobFiller::Paced), in picoseconds.
+/// Step times of a process with a background job (JobFiller::Paced), in picoseconds.
 struct Paced {
   int64_t solo = 0, filled = 0;
   static constexpr Kind kind{"paced", kSmall, ToController};
@@ -96,14 +96,14 @@ struct Failed {
   static constexpr auto fields = std::tuple(Field{"message", &Failed::message});
 };
 
-/// A text of a host for all.
+/// A text from a host to all hosts.
 struct Put {
   std::string key, text;
   static constexpr Kind kind{"put", kText, ToController};
   static constexpr auto fields = std::tuple(Field{"key", &Put::key}, Field{"text", &Put::text});
 };
 
-/// A host has no steps from this one on.
+/// A host ends before `step`.
 struct Finishes {
   int64_t step = 0;
   static constexpr Kind kind{"finishes", kSmall, ToController};

@@ -15,11 +15,11 @@
 
 namespace pipec::runtime {
 
-using Message = nlohmann::json; // fields, or what a message carries of somebody else's
+using Message = nlohmann::json; // the fields of a message, or JSON that a message carries for others
 
 namespace messages {
 
-/// From whom to whom a message goes; a bit each. Run and client: over the control socket. Peer: between two processes
+/// Directions of a message, one bit each. ToRun and ToClient: over the control socket. ToPeer: between two processes
 /// that exchange data.
 enum Way : uint8_t { ToController = 1, ToRank = 2, ToRun = 4, ToClient = 8, ToPeer = 16 };
 
@@ -40,8 +40,8 @@ inline constexpr uint64_t kSmall = 64 << 10, kText = 1 << 20, kAnswer = 16 << 20
 inline constexpr uint64_t kPlan = uint64_t(limits::kPlanBytes) + kSmall;
 inline constexpr uint64_t kEvents = uint64_t(limits::kTraceBytes); // with the events of a trace
 inline constexpr uint64_t kFiles = 256 << 20;                      // names, sizes and hashes of a checkpoint's files
-inline constexpr uint64_t kEach = uint64_t(limits::kRanks);        // as long for each rank
-/// How deep arrays and objects of a message may be in each other.
+inline constexpr uint64_t kEach = uint64_t(limits::kRanks);        // factor for messages with an entry per rank
+/// Deepest nesting of arrays and objects in a message.
 inline constexpr int kDepth = 8;
 
 using Bytes = std::vector<uint8_t>;

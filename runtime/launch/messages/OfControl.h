@@ -1,4 +1,4 @@
-// What clients of the control socket say to a run, and hear from it. A process may say two of it too.
+// Messages between clients of the control socket and a run. A process may send Swap and Stop too.
 #pragma once
 
 #include "runtime/launch/messages/Kind.h"
@@ -26,7 +26,7 @@ struct Load {
   static constexpr auto fields = std::tuple(Field{"path", &Load::path});
 };
 
-/// A plan for a run that adapts to choose. `recuts`: to run at once, on stages of its own cut.
+/// A plan for a run that adapts: its variants may be chosen. `recuts`: the plan runs at once, on stages of its own cut.
 struct LoadFor {
   std::string path, name;
   bool recuts = false;

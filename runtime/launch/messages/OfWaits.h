@@ -1,12 +1,13 @@
-// What processes say to each other, and to the controller, before one of them says that a wait has lasted too long.
+// Messages between processes, and with the controller, that find the cause of a long wait (waits/Inquiry.h).
 #pragma once
 
 #include "runtime/launch/messages/Kind.h"
 
 namespace pipec::runtime::messages {
 
-/// "What do you do, and whom do you wait for?" Whoever is asked answers with Does, and asks those that it waits for the
-/// same. What the others answer it passes on to who asked. Where `of` is somebody else, it passes the question on.
+/// "What do you do, and whom do you wait for?" The process `of` answers with Does, and asks the processes that it waits
+/// for the same. It passes their answers back to the process that asked. A process other than `of` passes the question
+/// on.
 struct Asks {
   int32_t origin = 0; // the process that wants to know, or kController
   int64_t number = 0; // of its questions, from 1
@@ -19,7 +20,7 @@ struct Asks {
 struct Does {
   int32_t origin = 0; // of the question
   int64_t number = 0;
-  int32_t process = 0;       // who does it, or kController
+  int32_t process = 0;       // the process that answers, or kController
   std::string what;          // "saves its state"; empty: nothing but waiting
   int64_t lasts = 0;         // nanoseconds so far, in which the process ran
   int64_t limit = 0;         // nanoseconds that it may last; 0: no limit

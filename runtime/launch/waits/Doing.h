@@ -1,4 +1,4 @@
-// What the issuing thread of a process does beside issuing steps, for those who ask.
+// Doing records what the issuing thread of a process does besides issuing steps, for other threads to read.
 #pragma once
 
 #include "runtime/device/Clock.h"
@@ -14,14 +14,14 @@ namespace pipec::runtime {
 class Doing {
 public:
   struct What {
-    std::string text;     // "saves its state"; of a wait: what does not come: "permit for step 3"
+    std::string text;     // "saves its state"; for a wait, what has not come: "permit for step 3"
     plan::Time limit = 0; // picoseconds that it may last; 0: no limit
-    bool waits = false;   // for the controller
+    bool waits = false;   // the thread waits for the controller
     bool patient = false; // Wait::patient
     int64_t since = 0;    // nanoseconds of CLOCK_MONOTONIC
   };
 
-  /// As long as this lives the thread does it. One within another: the last counts.
+  /// Marks what the thread does during the lifetime of this object. Of nested marks the innermost counts.
   class While {
   public:
     ~While() {

@@ -22,7 +22,7 @@ void Inquiry::hear(int32_t from, const messages::Asks &asks) {
     last = {asks.number, from, false};
   if (asks.of != self)
     return ask(asks);
-  if (std::exchange(last.answered, true)) // by several ways
+  if (std::exchange(last.answered, true)) // the question has come along several paths
     return;
   messages::Does does = owner.does();
   does.origin = asks.origin;
@@ -43,7 +43,7 @@ void Inquiry::hear(int32_t, const messages::Does &does, int64_t now) {
   }
   if (does.number != number || asked.empty() || !is(does.process))
     return;
-  constexpr int64_t kMost = INT64_MAX / 4; // who lies breaks no sums
+  constexpr int64_t kMost = INT64_MAX / 4; // wrong numbers must not overflow sums
   messages::Does &answer = answers.emplace(does.process, does).first->second;
   answer.lasts = std::clamp<int64_t>(answer.lasts, 0, kMost);
   answer.limit = std::clamp<int64_t>(answer.limit, 0, kMost);

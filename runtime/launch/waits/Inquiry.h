@@ -1,6 +1,6 @@
-// Finds out why a process waits: asks those that it waits for, who ask those that they wait for, until nobody is left.
-// Everybody says what it does (Messages.h: Asks, Does); each answer goes back the way that the question came. So no
-// process has to know more than whom it waits for itself, and nobody has to lead.
+// Inquiry finds out why a process waits. The process asks those that it waits for, these ask those that they wait for,
+// and so on. Each answers with what it does (Messages.h: Asks, Does), and each answer goes back along the path of the
+// question. So a process needs to know only whom it waits for itself, and no process has to lead.
 #pragma once
 
 #include "runtime/device/Wait.h"
@@ -12,19 +12,19 @@
 
 namespace pipec::runtime {
 
-/// All on the thread of one io_context. Processes are world ranks, or kController.
+/// All functions run on the thread of one io_context. Processes are world ranks, or kController.
 class Inquiry {
 public:
   struct Owner {
-    /// What this process does, and whom it waits for. The rest of the message is filled in.
+    /// What this process does, and whom it waits for. Inquiry fills in the other fields.
     std::function<messages::Does()> does;
-    /// Sends a message on the way to a process; false: there is none.
+    /// Sends a message towards a process; false: there is no connection.
     std::function<bool(int32_t to, const Encoded &message)> send;
   };
-  /// `processes`: how many there are; others are not heard of.
+  /// `processes`: the number of processes; messages about others are ignored.
   Inquiry(int32_t self, int32_t processes, Owner owner) : self(self), processes(processes), owner(std::move(owner)) {}
 
-  /// Asks those that this process waits for. What was answered before is forgotten. `now`: of askedAt().
+  /// Asks the processes that this one waits for, and forgets earlier answers. `now`: the time for askedAt().
   void begin(const std::vector<int32_t> &whom, int64_t now);
   bool underWay() const { return !asked.empty(); }
   void end() {
@@ -32,20 +32,20 @@ public:
     answers.clear();
   }
 
-  // What comes from a process, directly or through the controller. `from`: who said it last.
+  // Messages from a process, directly or through the controller. `from`: the process that passed the message on.
 
   void hear(int32_t from, const messages::Asks &asks);
   void hear(int32_t from, const messages::Does &does, int64_t now);
 
-  // Of the question that is under way:
+  // The question under way:
 
-  /// When it was first known that a process must answer.
+  /// By process: when this process first knew that the other must answer.
   const std::map<int32_t, int64_t> &askedAt() const { return asked; }
-  /// By process.
+  /// Answers by process.
   const std::map<int32_t, messages::Does> &answered() const { return answers; }
 
 private:
-  /// The last question of somebody else.
+  /// The last question that began at another process.
   struct Passed {
     int64_t number = 0;
     int32_t from = 0;

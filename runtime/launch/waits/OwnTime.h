@@ -1,5 +1,5 @@
-// The time in which this process runs. A process that was stopped, or whose machine was, is not late: what it waited
-// for may have come long ago.
+// OwnTime measures the time in which this process has run. Time in which the process or its machine was stopped does
+// not count as waiting: what the process waited for may have come long ago.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace pipec::runtime {
 /// Times are nanoseconds of CLOCK_MONOTONIC.
 class OwnTime {
 public:
-  /// To call time and again: at `now`, where that was due at `due`. What lies between counts for nobody once it is
-  /// longer than any thread waits for a processor.
+  /// To call regularly: at `now`, while the call was due at `due`. A delay of kLong or more, longer than any thread
+  /// waits for a processor, means that the process was stopped, and does not count as time that it ran.
   void tick(int64_t now, int64_t due) {
     if (now - due < kLong)
       return;

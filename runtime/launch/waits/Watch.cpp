@@ -12,9 +12,9 @@ namespace pipec::runtime {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
-constexpr int64_t kReminder = 10 * kSecond; // how often it is said what is waited for
+constexpr int64_t kReminder = 10 * kSecond; // time between log lines about the same wait
 
-/// For so long who is asked may take to answer: it need not do more than run.
+/// How long a process may take to answer, in nanoseconds. A running process answers at once.
 int64_t patienceOf(int64_t deadline) { return std::clamp(deadline / 2, kSecond, 5 * kSecond); }
 
 } // namespace
@@ -39,7 +39,8 @@ void Watch::rest() {
 
 void Watch::hear(int32_t from, const messages::Does &does) { inquiry.hear(from, does, Clock::monotonic()); }
 
-/// A process that has just woken may be asked before it has looked at the clock.
+/// Counts up to a second after the next look is due, no further: a process that was stopped may be asked before look()
+/// has seen the gap.
 int64_t Watch::ran(int64_t since) const {
   const int64_t now = Clock::monotonic();
   return own.between(since, due > 0 ? std::min(now, due + kSecond) : now);
@@ -69,8 +70,8 @@ void Watch::look() {
     arm();
 }
 
-/// A wait for somebody else rather than for this process itself. Where nobody can be asked, those who know who is
-/// missing say so first.
+/// Finds a wait that has lasted too long, rather for another process than for this one. If no process can be asked, a
+/// vague wait has twice the deadline, so that processes that know who is missing report first.
 const Wait *Watch::overdue(const std::vector<Wait> &waits) const {
   const int64_t now = Clock::monotonic();
   const Wait *over = nullptr;
@@ -86,7 +87,7 @@ std::string Watch::textOf(const messages::Does &does) const {
   return fmt::format("{} {} ({} s so far)", owner.title(does.process), does.what, does.lasts / kSecond);
 }
 
-/// That somebody computes, or saves, once, and again now and then.
+/// Logs what another process does while this one waits: once, and again every kReminder.
 void Watch::say(const messages::Does &does, int64_t now) {
   const std::string what = owner.title(does.process) + does.what.substr(0, does.what.find(' '));
   if (what == said && now - saidAt < kReminder)
@@ -122,7 +123,7 @@ void Watch::judge(const Wait &over, const std::vector<Wait> &waits) {
   }
   messages::Does itself = owner.does();
   itself.process = self.process;
-  const messages::Does *longest = nullptr; // of those that do something; rather one that lasts too long
+  const messages::Does *longest = nullptr; // the longest activity; one over its limit comes first
   const auto isLate = [](const messages::Does &does) { return does.limit > 0 && does.lasts >= does.limit; };
   const auto take = [&](const messages::Does &does) {
     if (!does.what.empty() &&
@@ -132,7 +133,7 @@ void Watch::judge(const Wait &over, const std::vector<Wait> &waits) {
   take(itself);
   for (const auto &[process, does] : inquiry.answered())
     take(does);
-  // Those that only wait may all wait for each other; or what they wait for has just ended.
+  // If no process does anything, they may all wait for each other; or what they waited for has just ended.
   if (longest ? isLate(*longest) : !over.patient && own.between(over.since, now) >= deadline + deadline / 2)
     return end(longest && !(over.whom.empty() && longest->process == self.process) ? textOf(*longest) : "");
   int64_t pause = std::clamp(deadline / 2, kSecond / 1000, 10 * kSecond);

@@ -1,6 +1,7 @@
-// Sees to it that a process waits for nothing in vain. Once a wait has lasted for longer than the deadline, whom it is
-// up to is asked (Inquiry.h). Who stands still, or has done one thing for longer than that may last, ends the run, and
-// is named. Else the wait goes on, and what is waited for is said now and then.
+// Watch ends the run if a process waits in vain. Once a wait has lasted longer than the deadline, the processes that
+// can end the wait are asked (Inquiry.h). If one of them does not answer, or has done one thing for longer than its
+// limit, the run ends with a message that names the process. Else the wait goes on, and now and then a log line says
+// what is waited for.
 #pragma once
 
 #include "runtime/device/Wait.h"
@@ -16,7 +17,7 @@
 
 namespace pipec::runtime {
 
-/// On the thread of `io`, but for start() and rest().
+/// All functions but start() and rest() run on the thread of `io`.
 class Watch {
 public:
   struct Owner {
@@ -24,18 +25,18 @@ public:
     std::function<std::vector<Wait>()> waits;
     /// The run must end, for this reason.
     std::function<void(std::string why)> late;
-    // Without these three nobody is asked.
+    // Without these three functions no process is asked.
     std::function<messages::Does()> does;                         // Inquiry::Owner
-    std::function<bool(int32_t to, const Encoded &message)> send; // likewise
+    std::function<bool(int32_t to, const Encoded &message)> send; // Inquiry::Owner
     std::function<std::string(int32_t process)> title = {};       // "rank 0 at first"
   };
-  /// Who watches.
+  /// The process that watches.
   struct Self {
     int32_t process = 0;   // a world rank, or kController
     int32_t processes = 1; // how many there are
     std::string name;      // "rank 3"
   };
-  /// `deadline`: picoseconds; 0: nothing is too long. Destroy it only when `io` runs nothing more.
+  /// `deadline`: picoseconds; 0: waits have no limit. Destroy this object only when `io` runs nothing more.
   Watch(asio::io_context &io, Self self, plan::Time deadline, Owner owner);
 
   /// From any thread.
@@ -64,8 +65,8 @@ private:
   OwnTime own;
   Inquiry inquiry;
   int64_t due = 0;       // when the next look is, in nanoseconds of CLOCK_MONOTONIC
-  int64_t asksAgain = 0; // likewise, when the next question is
-  std::string said;      // what this process waits for, and
+  int64_t asksAgain = 0; // when the next question is, in nanoseconds of CLOCK_MONOTONIC
+  std::string said;      // what the last log line said, and
   int64_t saidAt = 0;
   bool resting = false;
 };

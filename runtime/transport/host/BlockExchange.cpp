@@ -15,7 +15,7 @@ plan::Bytes bytesOf(const std::vector<Extent> &part) {
   return bytes;
 }
 
-/// Numbers of unlike types lie behind each other in what was received, so they need not be aligned.
+/// Received numbers of different types follow each other, so they need not be aligned.
 template <typename T> void addTo(std::byte *to, const std::byte *from, int64_t count) {
   for (int64_t i = 0; i < count; ++i, to += sizeof(T), from += sizeof(T)) {
     T own, other;
@@ -82,7 +82,7 @@ void BlockExchange::onArrived(int32_t, const wire::Frame &frame) {
   owner.exchanged();
 }
 
-/// In the order of coming, as the adder is one thread.
+/// Adds a received part. Parts are added in the order in which they come, as the adder is one thread.
 void BlockExchange::add(const BlockRing::Message &message) {
   asio::post(adder,
              [this, &part = partOf(message), from = received[size_t(message.number % BlockRing::kAhead)].data()] {

@@ -37,7 +37,7 @@ std::string BlockRing::asked(const wire::Tag &tag, int64_t count) {
     advance();
     return {};
   }
-  if (underWay && wants < goes) // after() asks for all of one before it comes to the next
+  if (underWay && wants < goes) // after() asks for all messages of a collective before it comes to the next
     return difference(tag, own);
   if (early)
     return difference(tag, early->first);
@@ -83,7 +83,7 @@ void BlockRing::dealt() {
 
 void BlockRing::left() { ++gone; }
 
-/// What is received is sent on in the next round, part by part.
+/// Whether the next message can be sent: what was received in one round is sent on in the next, part by part.
 bool BlockRing::canSend() const {
   if (going.number == goes || going.number == wants)
     return false;
@@ -91,7 +91,7 @@ bool BlockRing::canSend() const {
 }
 
 void BlockRing::advance() {
-  if (adding == 0) { // what only had to be stored
+  if (adding == 0) { // messages that only had to be stored are dealt with
     dealing = coming;
     dealtWith = come;
   }

@@ -11,8 +11,8 @@ namespace pipec::runtime {
 
 static constexpr auto kAwait = asio::use_awaitable;
 
-/// Payloads go in as few calls as the socket allows. Asio's own rule takes 64 KiB a call, and a turn of its loop
-/// between.
+/// Payloads are written in as few calls as the socket allows. Asio's default writes 64 KiB per call, with a turn of its
+/// loop in between.
 static size_t allAtOnce(const std::error_code &error, size_t) { return error ? 0 : SIZE_MAX; }
 
 static bool isSum(wire::Type type) {
@@ -29,8 +29,7 @@ void Connection::start() { asio::co_spawn(socket.get_executor(), read(), asio::d
 
 void Connection::mute() { muteSocket(socket); }
 
-/// Reads and opens the next text.size() bytes. False if something went wrong, of which `error` or the handler then
-/// knows.
+/// Reads and opens the next text.size() bytes. False on failure; the cause is in `error`, or the handler has been told.
 asio::awaitable<bool> Connection::readSealed(std::span<uint8_t> text, std::error_code &error) {
   incoming.resize(text.size() + in.extra());
   co_await asio::async_read(socket, asio::buffer(incoming), asio::redirect_error(kAwait, error));
@@ -137,7 +136,7 @@ void Connection::writeNext() {
       return; // this end has closed the socket, and this object may be gone
     if (error)
       return lost(error);
-    const std::function<void()> written = outbox.giveUp(); // a body is of one piece: all of it has left
+    const std::function<void()> written = outbox.giveUp(); // a body is sealed in one piece, so all of it has been sent
     if (!outbox.empty())
       writeNext();
     if (written)
@@ -148,7 +147,7 @@ void Connection::writeNext() {
 void Connection::abort(const std::string &reason) {
   if (closed)
     return;
-  if (!outbox.empty() && !std::exchange(aborting, true)) // it may have been written: then its handler is next
+  if (!outbox.empty() && !std::exchange(aborting, true)) // it may have been written: then its handler runs first
     return asio::post(socket.get_executor(), [this, reason] { abort(reason); });
   closed = true;
   std::error_code ignored;
@@ -162,7 +161,7 @@ void Connection::abort(const std::string &reason) {
     socket.write_some(asio::buffer(sealed.data(), sealed.size()), ignored);
   }
   socket.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-  socket.cancel(ignored); // payloads may belong to who no longer waits for them
+  socket.cancel(ignored); // payloads may belong to an owner that no longer waits for them
 }
 
 void Connection::lost(const std::error_code &error) {

@@ -15,7 +15,7 @@ namespace pipec::runtime {
 
 class Connection {
 public:
-  /// Hears what comes from a peer.
+  /// Handles what comes from a peer.
   class Handler {
   public:
     virtual ~Handler() = default;
@@ -43,13 +43,13 @@ public:
 
   /// Queues a frame; `payload` (frame.bytes of it) must stay as it is until `written` is called.
   void write(const wire::Frame &frame, const std::byte *payload, std::function<void()> written);
-  /// The same of a payload in pieces.
+  /// The same with a payload in pieces.
   void write(const wire::Frame &frame, std::vector<asio::const_buffer> payload, std::function<void()> written);
 
   /// Queues a message (HeardOfPeer), of wire::kTalkBytes at most.
   void talk(uint32_t kind, std::shared_ptr<const std::vector<uint8_t>> bytes);
 
-  /// Makes the network between the two ends go silent, as a scenario may ask for.
+  /// Makes the network between the two ends silent, as a scenario may ask for.
   void mute();
 
   /// Tells the peer the reason, if that can be done without waiting, and closes. The handler hears no more, and no
@@ -57,7 +57,7 @@ public:
   void abort(const std::string &reason);
 
 private:
-  /// How many bytes of frames may wait behind the one that is being written.
+  /// The most bytes of frames that may wait behind the one that is being written.
   static constexpr uint64_t kBacklog = 16 << 20;
 
   asio::awaitable<void> read();

@@ -14,7 +14,7 @@ namespace pipec::runtime {
 
 class Door : public std::enable_shared_from_this<Door> {
 public:
-  /// Limits on guests whose handshake is not over. One more than kGuests, and the oldest is shown out. kPatience is the
+  /// Limits on guests during the handshake. If there are more than kGuests, the oldest is shown out. kPatience is the
   /// time for a handshake, which takes three messages each way.
   static constexpr size_t kGuests = 256;
   static constexpr std::chrono::seconds kPatience{3};

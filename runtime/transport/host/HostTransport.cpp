@@ -1,7 +1,7 @@
-// The state machine of a communicator queue. Idle: it has no head that is ready. Early: its head is ready from a time
-// on that has not come. Meeting: the other end knows of this one, or this rank has come to the all-reduce. Wire: the
-// transfer has started, or the total is there. Then Idle again. Stage: an all-reduce waits for this rank's stage,
-// before Meeting and before Wire.
+// The state machine of a communicator queue. Idle: no head is ready. Early: the head becomes ready at a time that has
+// not come yet. Meeting: the other end has been told, or this rank has come to the all-reduce. Wire: the transfer has
+// started, or the total is there. Then Idle again. Stage: an all-reduce waits for this rank's stage, before Meeting and
+// before Wire.
 #include "runtime/transport/host/HostTransport.h"
 
 #include "runtime/plan/Disassemble.h"
@@ -14,9 +14,10 @@
 
 namespace pipec::runtime {
 
-/// The device rings, from any thread, when a queue has a new head. Rings that come close together cause one visit of
-/// all queues. Through a descriptor: asio::post wakes the thread while it holds the lock that this takes first, and on
-/// a busy processor the thread then waits for milliseconds until the other, which computes, has let go of it.
+/// The device rings this bell, from any thread, when a queue has a new head. Rings close together cause one visit of
+/// all queues. The bell uses a descriptor: asio::post wakes the thread while holding a lock that the thread takes
+/// first, and on a busy processor the thread would then wait for milliseconds until the computing thread releases the
+/// lock.
 class HostTransport::Doorbell final : public Bell {
 public:
   Doorbell(asio::io_context &io, HostTransport &transport)
@@ -29,7 +30,7 @@ public:
     event.async_read_some(asio::buffer(&rings, sizeof rings), [this](std::error_code error, size_t) {
       if (error)
         return;
-      rung.exchange(false); // and sees what those have done who did not write
+      rung.exchange(false); // after this, the visit sees the work of ringers that did not write
       transport.advanceAll();
       listen();
     });
@@ -181,14 +182,14 @@ void HostTransport::onCredit(int32_t rank, const wire::Frame &frame) {
 /// Starts the transfer to a peer if both ends are ready. The sending end decides on the times.
 void HostTransport::match(Peer &peer) {
   if (!peer.sending || peer.sending->state != State::Meeting || !peer.credit || stopped)
-    return; // a credit may also come while the transfer before it holds the wire
+    return; // a credit may also come while the previous transfer still holds the wire
   Stream &stream = *peer.sending;
   if (!matches(stream, peerOf(stream), *peer.credit))
     return;
   stream.start = std::max(paced.begin(std::max(stream.ready, peer.credit->start)), peer.linkFree);
   simulate::Scenario::Passage through = passage(stream);
   if (through.lost)
-    return; // the scenario loses the transfer: both ends wait until that has lasted too long
+    return; // the scenario loses the transfer: both ends wait until the deadline
   stream.end = peer.linkFree = through.end;
   stream.arrival = through.arrival;
   peer.credit.reset();
@@ -208,7 +209,7 @@ void HostTransport::match(Peer &peer) {
   holdWire(stream);
 }
 
-/// Asks or tells the stage, which may answer later, on another thread; `then` runs on this one.
+/// Calls the stage, which may answer later, on another thread; `then` runs on this thread.
 void HostTransport::callStage(Stream &stream,
                               void (Summand::*call)(QueueId, const Label &, Slot, const Summand::Then &),
                               std::function<void()> then) {
@@ -303,7 +304,7 @@ void HostTransport::holdWire(Stream &stream) {
   at(stream, stream.end, &HostTransport::leaveWire);
 }
 
-/// Where it is kept that a queue's head is under way.
+/// The pointer that records which queue's collective is under way.
 HostTransport::Stream *&HostTransport::underWay(Stream &stream) {
   if (stream.isOfLayers())
     return replicas.at(stream.group()).stream;
@@ -322,7 +323,7 @@ void HostTransport::leaveWire(Stream &stream) {
     return;
   underWay(stream) = nullptr;
   stream.state = State::Idle;
-  if (real() || options.pace == Pace::Real) // report what really happened
+  if (real() || options.pace == Pace::Real) // report the real end
     stream.end = now;
   Time end = stream.isSend() ? stream.end : std::max(stream.end, stream.arrival);
   if (options.meter && !stream.isCollective() && !stream.isSend())
@@ -332,10 +333,10 @@ void HostTransport::leaveWire(Stream &stream) {
   advance(stream);
 }
 
-/// Where the wire is emulated its deadlines are what is measured, so that a busy machine does not look like a slow
-/// network. On a real network it is the time from the first byte to the last: the credit may have waited for the send,
-/// and on its way for what goes to the other end over the same connection. Of the shortest round trip of a credit and
-/// the first of its data half is their latency.
+/// Measures a received transfer. On an emulated wire the emulated times count, so that a busy machine does not look
+/// like a slow network. On a real network the time from the first byte to the last counts, since the credit may have
+/// waited for the send, or behind other data on the connection. The latency is half of the shortest round trip of a
+/// credit and its first data.
 void HostTransport::measure(const Stream &stream, Time end) {
   if (!real()) {
     options.meter->transferred(stream.work.operation().peer, stream.start, stream.arrival, stream.arrival - stream.end,

@@ -13,7 +13,7 @@
 //     the sockets take.
 //
 // An all-reduce takes the plan's cost from when the last rank was ready; on a real network it ends when the total is
-// there. So does a collective of layers between replicas, and a reshard, whose payloads travel whatever the network.
+// there. The same holds for collectives of layers between replicas and for reshards, whose payloads always travel.
 // Calls between shards belong to no queue: the thread that computes makes them (ShardExchange.h).
 #pragma once
 
@@ -45,13 +45,13 @@ public:
     Pace pace = Pace::Carry;
     const simulate::Scenario *network = nullptr; // outlives the transport; null: no scenario
     bool realNetwork = false;                    // whether nothing is emulated; without a scenario only
-    int32_t processes = 1;                       // all: those of an all-reduce without a group
-    std::vector<plan::Group> groups = {};        // processes of the others (plan::Operation::group)
-    int64_t batch = 0;                           // where samples change ranks: of a step, and
-    std::vector<int32_t> widths = {};            // how many ranks each stage is on
-    Meter *meter = nullptr;                      // hears of transfers to this rank, outlives the transport; null: none
-    ShardExchange *shards = nullptr;             // gets the connections with the rank's other shards; likewise
-    HeardOfPeer heard = {};                      // hears what peers say beside transfers; none: they may not
+    int32_t processes = 1;                       // number of processes: the members of an all-reduce without a group
+    std::vector<plan::Group> groups = {};        // members of the other all-reduces (plan::Operation::group)
+    int64_t batch = 0;                           // where samples change ranks: samples of a step, and
+    std::vector<int32_t> widths = {};            // by stage: number of its ranks
+    Meter *meter = nullptr;                      // measures transfers to this rank, outlives the transport; null: none
+    ShardExchange *shards = nullptr; // gets the connections with the other shards, outlives the transport; null: none
+    HeardOfPeer heard = {};          // handles messages of peers besides transfers; empty: they may send none
   };
 
   /// `device`, `clock`, `failure` and `io` outlive the transport. One other thread runs `io`; destroy the transport
@@ -67,7 +67,8 @@ public:
 
   void start();
 
-  /// Says that the rank's own steps are done: a peer that goes is no failure from now on. From any thread.
+  /// Says that the rank's own steps are done: from now on a peer that closes its connection is no failure. From any
+  /// thread.
   void rest();
 
   // On the thread of the io_context.
@@ -88,13 +89,13 @@ private:
     State state = State::Idle;
     HostWork work;
     Time ready = 0;                        // when this end was ready
-    Time since = 0;                        // since when it waits for the other end
+    Time since = 0;                        // when it began to wait for the other end
     Time start = 0;                        // when the transfer starts
     Time end = 0;                          // when the wire is free
     Time arrival = 0;                      // when the data are there
-    Time begun = 0;                        // of a receive: when its first bytes were there
-    bool written = false;                  // whether the payload has left, has arrived, or the total is there
-    alignas(kAlignment) double number = 0; // of an all-reduce: this rank's, then the total
+    Time begun = 0;                        // receive: when its first bytes were there
+    bool written = false;                  // whether the payload was sent or received, or the total is there
+    alignas(kAlignment) double number = 0; // all-reduce: this rank's number, then the total
     asio::steady_timer timer;
     bool isCollective() const { return plan::isCollective(work.operation().kind); }
     bool isOfLayers() const { return plan::isOfLayers(work.operation()); }
@@ -107,9 +108,9 @@ private:
     Stream *sending = nullptr;         // the queue whose head sends to the peer
     Stream *receiving = nullptr;       // the queue whose head receives from the peer
     std::optional<wire::Frame> credit; // of the receive that the peer has posted
-    Time creditAt = 0;                 // when that came
+    Time creditAt = 0;                 // when the credit came
     Time linkFree = 0;                 // when the link from here to the peer is free
-    Time roundTrip = INT64_MAX;        // the least that a credit and the first of its data took, lately
+    Time roundTrip = INT64_MAX;        // the shortest recent time from a credit to the first bytes of its data
   };
   class Doorbell;
 
@@ -125,7 +126,7 @@ private:
   struct Reduction {
     SumRing ring;
     std::vector<int32_t> members; // world ranks; the ring numbers them from 0
-    Stream *stream = nullptr;     // the queue whose head is the all-reduce that is under way
+    Stream *stream = nullptr;     // the queue with the current all-reduce at its head
     int32_t before() const { return members[size_t(ring.before())]; }
   };
   Reduction makeReduction(std::vector<int32_t> members);
@@ -142,14 +143,14 @@ private:
     Replicas(HostTransport &of, const std::vector<int32_t> &members)
         : exchange(members, of.layout.place.world(), of.io, *of.adder, of) {}
     BlockExchange exchange;
-    Stream *stream = nullptr; // the queue whose head is under way
+    Stream *stream = nullptr; // the queue with the current collective at its head
   };
   void joinExchange(Stream &stream);
   /// The reshards of a group.
   struct Reshards {
     Reshards(HostTransport &of, const std::vector<int32_t> &members) : exchange(members, of.layout.place.world(), of) {}
     SampleExchange exchange;
-    Stream *stream = nullptr; // likewise
+    Stream *stream = nullptr; // the queue with the current reshard at its head
   };
   void joinReshard(Stream &stream);
   template <typename Exchanges> void concludeAll(Exchanges &exchanges);
@@ -198,14 +199,14 @@ private:
   std::vector<std::unique_ptr<Stream>> streams;
   std::map<int32_t, Peer> peers;           // by world rank
   std::map<int32_t, Reduction> reductions; // by group, for the groups of this rank; -1: of all ranks
-  std::map<int32_t, Replicas> replicas;    // by group, of groups with collectives of layers
-  std::map<int32_t, Reshards> reshards;    // by group, where stages are on several ranks
+  std::map<int32_t, Replicas> replicas;    // by group, for groups with collectives of layers
+  std::map<int32_t, Reshards> reshards;    // by group, if stages are on several ranks
   std::unique_ptr<Doorbell> bell;
   std::list<asio::steady_timer> cuts; // when the scenario cuts links
   std::string reason;                 // why the run ends; peers are told
   bool resting = false;
   bool stopped = false;
-  std::optional<asio::thread_pool> adder; // of BlockExchange, where there are groups; ends first
+  std::optional<asio::thread_pool> adder; // of BlockExchange, if there are groups; ends first
 };
 
 } // namespace pipec::runtime

@@ -1,5 +1,5 @@
-// What may go wrong with transfers. The other end is at another transfer; a peer is lost, ends the run or does not
-// come; a scenario cuts a link. And how a rank that stops tells its peers.
+// The failures of transfers: the other end is at another transfer; a peer is lost, ends the run or does not come; a
+// scenario cuts a link. And how a rank that stops tells its peers.
 #include "runtime/transport/host/HostTransport.h"
 
 #include "runtime/plan/Disassemble.h"
@@ -18,8 +18,8 @@ bool HostTransport::matches(const Stream &stream, int32_t rank, const wire::Fram
   return false;
 }
 
-/// The instruction of this rank that trouble with a peer is about: the transfer or the call with the peer, else an
-/// all-reduce, else what the rank computes.
+/// The instruction of this rank that a problem with a peer is about: the transfer or the call with the peer, else an
+/// all-reduce, else the current computation.
 std::string HostTransport::where(int32_t rank) const {
   const Peer &peer = peers.at(rank);
   if (options.shards && options.shards->has(rank) && options.shards->open())
@@ -45,7 +45,7 @@ void HostTransport::onAbort(int32_t rank, const std::string &text) {
   if (resting || stopped)
     return;
   reason = text; // peers are told the first cause, not this rank's message about it
-  // Who waits for a shard knows more of the cause than who waits for what comes of it.
+  // A rank that waits for a shard is closer to the cause than one that waits for a result.
   const bool waits = options.shards && options.shards->open();
   failure.raise(Status::run(
       fmt::format("{}: {} ended the run: {}", waits ? options.shards->waiting() : where(rank), nameOf(rank), text)));
@@ -57,9 +57,9 @@ void HostTransport::onLost(int32_t rank, const std::string &text) {
   failure.raise(Status::run(fmt::format("{}: lost {}: {}", where(rank), nameOf(rank), text)));
 }
 
-/// The process that a stream lacks; -1: not all have come, and it is not known who. `whom`: those to ask. In a
-/// collective a process only knows whether its neighbours have come. If they have, a rank further back is missing, for
-/// which the neighbour before this one waits too.
+/// The process that a stream waits for; -1: not all have come, and it is unknown who is missing. `whom`: the processes
+/// to ask. In a collective a process knows only whether its neighbours have come. If they have, a rank further back is
+/// missing, for which the previous neighbour waits too.
 int32_t HostTransport::missingFrom(const Stream &stream, std::vector<int32_t> &whom) const {
   int32_t missing = -1;
   if (!stream.isCollective()) {
@@ -85,7 +85,7 @@ int32_t HostTransport::missingFrom(const Stream &stream, std::vector<int32_t> &w
 std::vector<Wait> HostTransport::waits(Time limit) const {
   std::vector<Wait> all;
   const int64_t real = runtime::Clock::monotonic();
-  if (options.shards && options.shards->open()) { // all else may wait for that
+  if (options.shards && options.shards->open()) { // everything else may wait for that call
     if (Wait wait = options.shards->wait(); (real - wait.since) * 1000 >= limit)
       all.push_back(std::move(wait));
     return all;
@@ -96,8 +96,8 @@ std::vector<Wait> HostTransport::waits(Time limit) const {
   const auto isWaiting = [](const Stream &stream) {
     return stream.state == State::Meeting || stream.state == State::Wire;
   };
-  // The wire's deadline may be long past where a machine cannot keep up with what it emulates: that is nobody's
-  // absence.
+  // The end of an emulated transfer may be long past if the machine cannot keep up with the emulation: then nobody is
+  // missing.
   const auto waited = [&](const Stream &stream) {
     return now - (stream.state == State::Meeting ? stream.since : std::max(stream.since, stream.end));
   };

@@ -1,5 +1,5 @@
-// Collectives of layers between the ranks or replicas that have them, and reshards: a queue's head comes to one, and
-// leaves it. And what comes of the calls between its shards.
+// Collectives of layers between ranks or replicas, and reshards: a queue's head comes to one and leaves it. And frames
+// of the calls between shards.
 #include "runtime/transport/host/HostTransport.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ void HostTransport::joinReshard(Stream &stream) {
                     stream.work.in(), stream.work.out(), stream.ready);
 }
 
-/// Ends those that are done, as far as the sockets are concerned.
+/// Ends the collectives and reshards that are done, as far as the sockets are concerned.
 void HostTransport::exchanged() {
   concludeAll(replicas);
   concludeAll(reshards);
@@ -49,7 +49,7 @@ plan::Time HostTransport::collectiveEnd(const Stream &stream) const {
   return stream.start + (real() ? 0 : operation.cost);
 }
 
-/// Hands a frame's news to the exchange of its group; false: there is none, which the peer is told.
+/// Gives a frame to the exchange of its group. False: there is no such group, which the peer is told.
 template <typename Heard> bool HostTransport::hear(const wire::Tag &tag, Heard heard) {
   if (stopped)
     return false;

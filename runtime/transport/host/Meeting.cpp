@@ -71,8 +71,8 @@ private:
         co_return;
       }
       Greeting greeting = co_await greet(socket, me->self, wire::Side::Dials);
-      // A peer may show this process out with a crowd of strangers (Door.h): call again. A peer that is gone refuses
-      // the next call.
+      // A peer may close this connection because of a crowd of strangers (Door.h): call again. A peer that is gone
+      // refuses the next call.
       if (greeting.lost) {
         asio::steady_timer pause(socket.get_executor(), kRedial);
         co_await pause.async_wait(kAwait);

@@ -1,4 +1,4 @@
-// The meeting of a job's processes. Every pair of ranks that exchange data gets one TCP connection. The lower rank
+// The meeting of a job's processes. Each pair of processes that exchange data gets one TCP connection. The lower rank
 // opens it, and a handshake proves who is at each end (Handshake.h).
 #pragma once
 

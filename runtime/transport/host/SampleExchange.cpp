@@ -17,7 +17,8 @@ size_t SampleExchange::indexOf(int32_t process) const {
   return found == members.end() || *found != process ? members.size() : size_t(found - members.begin());
 }
 
-/// Samples i with i mod widths.from = from and i mod widths.to = to: none, or one in each lcm of the widths.
+/// The samples i with i mod widths.from = from and i mod widths.to = to: none, or one in each least common multiple of
+/// the widths.
 SampleExchange::Moved SampleExchange::movedBetween(size_t from, size_t to) const {
   if (int64_t(from) >= widths.from || int64_t(to) >= widths.to)
     return {};
@@ -32,7 +33,7 @@ SampleExchange::Moved SampleExchange::movedBetween(size_t from, size_t to) const
           {first / widths.to, both / widths.to}};
 }
 
-/// Those samples of what a member has in `slot`; of what is carried of each.
+/// The buffers of those samples in a member's `slot`, with the bytes that are carried per sample.
 template <typename Buffer>
 std::vector<Buffer> SampleExchange::buffersOf(Slot slot, int32_t width, size_t member, int64_t count,
                                               const Places &places) const {
@@ -84,7 +85,7 @@ void SampleExchange::onAsk(int32_t process, const wire::Frame &frame) {
   states[member].early = frame;
 }
 
-/// A member has come to this reshard, and takes what goes to it.
+/// To call when a member has come to this reshard and takes the data for it.
 void SampleExchange::came(size_t member, const wire::Frame &frame) {
   if (frame.tag != tag)
     return owner.refuse(members[member],

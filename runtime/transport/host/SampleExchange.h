@@ -1,8 +1,8 @@
-// Samples that change ranks between two stages, over the connections that the members of a group have each with each:
-// sample i goes from member i mod width of the one stage to member i mod width of the other (plan::samplesOf), from
-// buffer to buffer, in one message for each two members. Who comes to a reshard says so to all others, with when it was
-// ready; a member sends only to those that have come, so nothing arrives that nobody waits for. A member is at most one
-// reshard ahead of another: that it has come to the next is kept. All of it is of the io_context's thread.
+// Moves samples between the ranks of two stages, over the connections between all members of a group: sample i goes
+// from member i mod width of one stage to member i mod width of the other (plan::samplesOf), from buffer to buffer, in
+// one message per pair of members. A member that comes to a reshard tells all others, with the time when it was ready.
+// A member sends only to those that have come, so no data arrives unexpectedly. A member is at most one reshard ahead
+// of another; that it has come to the next one is kept. Everything runs on the io_context's thread.
 #pragma once
 
 #include "runtime/device/Device.h"
@@ -13,7 +13,7 @@
 
 namespace pipec::runtime {
 
-/// Where the samples of a batch are: with which ranks of a stage, and with which of the other.
+/// The samples of a batch, and the number of ranks of both stages.
 struct SampleWidths {
   int64_t batch = 0;
   int32_t from = 1, to = 1;
@@ -21,41 +21,41 @@ struct SampleWidths {
 
 class SampleExchange {
 public:
-  /// `members`: world ranks, ascending, `self` one of them. `owner` outlives it.
+  /// `members`: world ranks, ascending, `self` one of them. `owner` must outlive this object.
   SampleExchange(std::vector<int32_t> members, int32_t self, BlockExchange::Owner &owner);
 
-  /// The process comes to a reshard, and has ended the one before. `from`: its samples of the stage that they come
-  /// from, one behind the other; nothing if it is on other ranks. `to`: likewise where they go.
+  /// To call when the process comes to a reshard, and has ended the one before. `from`: its samples of the source
+  /// stage, one behind the other; empty if that stage is on other ranks. `to`: the same for the target stage.
   void begin(const Label &label, const SampleWidths &widths, Slot from, Slot to, plan::Time ready);
   bool under() const { return underWay; }
   bool done() const;
   plan::Time latest() const { return last; }
   void end() { underWay = false; }
 
-  // What comes from members.
+  // Frames from members.
 
   void onAsk(int32_t process, const wire::Frame &frame);
-  /// Where the payload goes; null: it is not wanted, and refused.
+  /// Returns where the payload goes; null: the frame is refused.
   const std::vector<asio::mutable_buffer> *onBlock(int32_t process, const wire::Frame &frame);
   void onArrived(int32_t process, const wire::Frame &frame);
 
   bool has(int32_t process) const { return process != members[own] && indexOf(process) < members.size(); }
-  /// Who is not known to have come to the one that is under way; -1: all have.
+  /// A member that is not known to have come to the current reshard; -1: all have.
   int32_t missing() const;
 
 private:
-  /// Samples that lie so far apart in a buffer.
+  /// Samples at equal distances in a buffer.
   struct Places {
     int64_t first = 0, step = 1;
   };
-  /// Those that go from one member to another.
+  /// The samples that go from one member to another.
   struct Moved {
     int64_t count = 0;
     Places from, to;
   };
   struct Member {
     bool came = false, sent = false, brought = false;
-    std::optional<wire::Frame> early;          // it has come to the next
+    std::optional<wire::Frame> early;          // present: the member has come to the next reshard
     std::vector<asio::mutable_buffer> landing; // of its message
   };
   size_t indexOf(int32_t process) const;
@@ -66,7 +66,7 @@ private:
   void send(size_t to);
 
   const std::vector<int32_t> members;
-  const size_t own; // among them
+  const size_t own; // index among them
   BlockExchange::Owner &owner;
   std::vector<Member> states;
 

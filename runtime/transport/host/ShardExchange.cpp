@@ -13,7 +13,7 @@ namespace pipec::runtime {
 
 namespace {
 
-/// Into `to`, which may be one of them: sums of the numbers that lie at `from`, in that order.
+/// Writes to `to` the sums of the numbers at `from`, added in that order. `to` may be one of them.
 template <typename T> void add(const std::vector<const std::byte *> &from, int64_t count, std::byte *to) {
   std::array<T, 512> sums, more;
   for (int64_t first = 0; first < count; first += int64_t(sums.size())) {
@@ -39,7 +39,7 @@ void copy(const std::byte *from, plan::Bytes bytes, std::byte *to) {
     std::memmove(to, from, size_t(bytes));
 }
 
-/// Where each shard's block of `count` numbers begins, and where the last one ends.
+/// The first index of each shard's block of `count` numbers, and the end of the last.
 std::vector<int64_t> blocksOf(int64_t count, int32_t shards) {
   std::vector<int64_t> firsts;
   for (int32_t s = 0; s <= shards; ++s)
@@ -106,7 +106,7 @@ std::string ShardExchange::gather(const std::byte *share, int64_t count, Number 
                       values);
 }
 
-/// Each gets all shards' numbers of its own block, and adds them up.
+/// Each shard receives all shards' numbers of its own block, and adds them.
 std::string ShardExchange::scatterBlocks(const wire::CallTag &call, const std::byte *values,
                                          const std::vector<int64_t> &firsts, Number type, std::byte *share) {
   const auto own = size_t(place.shard);
@@ -160,7 +160,7 @@ std::string ShardExchange::exchange(const std::byte *out, std::span<const int64_
   return wrong;
 }
 
-/// A round, on the thread that calls.
+/// Runs a round, on the calling thread.
 std::string ShardExchange::trade(const wire::CallTag &call, std::vector<Piece> pieces, Time ready) {
   if (!within)
     return wire::describe(call) + ": sums between shards are for passes, optimizer steps and portions";
@@ -212,7 +212,7 @@ bool ShardExchange::has(int32_t process) const {
   return process != place.world() && process >= processOf(0) && process < processOf(place.shards);
 }
 
-/// Whether it is what the round needs of the shard; else it is refused.
+/// Whether a frame is what the round needs from the shard; refuses it otherwise.
 bool ShardExchange::isDue(int32_t shard, const wire::Frame &frame) {
   const wire::Tag own = wire::tagWithin(current.label);
   const Piece &piece = current.pieces[size_t(shard)];
@@ -227,7 +227,7 @@ bool ShardExchange::isDue(int32_t shard, const wire::Frame &frame) {
   return wrong.empty();
 }
 
-/// Nothing of the round goes on: what has begun to arrive may not fit where it would be put.
+/// Stops the round: data that has begun to arrive may not fit where it would be put.
 void ShardExchange::refuse(int32_t process, const std::string &wrong) {
   stopped = true;
   owner->refuse(process, wrong);
@@ -253,7 +253,7 @@ const std::vector<asio::mutable_buffer> *ShardExchange::onPart(int32_t process, 
   }
   try {
     peer.kept.resize(frame.bytes);
-  } catch (const std::exception &) { // a size that cannot be meant
+  } catch (const std::exception &) { // the size is too large to be true
     refuse(process, fmt::format("sends {} bytes of {}, for which there is no memory", frame.bytes,
                                 wire::describe(frame.call, frame.tag)));
     return nullptr;
@@ -278,7 +278,7 @@ void ShardExchange::onArrived(int32_t process, const wire::Frame &frame) {
   look();
 }
 
-/// A shard's message of the round is here, all of it.
+/// To call when all of a shard's message of the round has come.
 void ShardExchange::came(int32_t shard, const wire::Frame &frame) {
   Peer &peer = peers[size_t(shard)];
   if (peer.early) {
@@ -289,7 +289,7 @@ void ShardExchange::came(int32_t shard, const wire::Frame &frame) {
   latest = std::max(latest, frame.start);
 }
 
-/// Ends the round once all has come and gone.
+/// Ends the round once everything has been received and sent.
 void ShardExchange::look() {
   if (!isOpen || stopped || sending > 0)
     return;

@@ -1,7 +1,7 @@
-// The calls between the shards of a rank, over the connections that each has with each. A call is one round of
-// messages, one from each shard to each other, or, a sum of much, two. So a shard is at most one round ahead of
-// another: what comes from it before this one is there is kept. A sum adds up in the order of shards, each its block of
-// the numbers, whatever comes first. The thread that calls waits; all else is of the io_context's thread.
+// The calls between the shards of a rank, over the connections between all of them. A call is one round of messages,
+// one from each shard to each other; a sum of much data takes two. So a shard is at most one round ahead of another:
+// messages of the next round are kept. A sum adds in the order of shards, each shard its block of the numbers, whatever
+// arrives first. The calling thread waits; everything else runs on the io_context's thread.
 #pragma once
 
 #include "runtime/device/ShardGroup.h"
@@ -19,11 +19,11 @@ namespace pipec::runtime {
 class ShardExchange final : public ShardGroup {
 public:
   using Time = plan::Time;
-  static constexpr plan::Bytes kSmall = 32 * 1024; // up to here, and of two shards always, each sends all to all
+  static constexpr plan::Bytes kSmall = 32 * 1024; // up to this size, or with two shards, each sends all to all
 
-  /// `io` outlives it.
+  /// `io` must outlive this object.
   ShardExchange(const plan::Place &place, asio::io_context &io);
-  /// Before the first call. `owner` outlives all calls.
+  /// To call before the first call between shards. `owner` must outlive all calls.
   void connect(BlockExchange::Owner &itsOwner) { owner = &itsOwner; }
 
   int32_t shard() const override { return place.shard; }
@@ -37,26 +37,26 @@ public:
   std::string exchange(const std::byte *out, std::span<const int64_t> sent, std::byte *in,
                        std::span<const int64_t> received) override;
 
-  // On the io_context's thread, or once that stands still.
+  // On the io_context's thread, or once that thread has ended.
 
   /// Whether the process is one of the other shards.
   bool has(int32_t process) const;
-  /// Where the payload of a frame goes; null: it is not wanted, and refused.
+  /// Returns where the payload of a frame goes; null: the frame is refused.
   const std::vector<asio::mutable_buffer> *onPart(int32_t process, const wire::Frame &frame);
   void onArrived(int32_t process, const wire::Frame &frame);
-  /// The run has failed, and no connection touches a payload any more: who waits goes on.
+  /// To call when the run has failed and no connection touches a payload any more: ends the wait of the calling thread.
   void release();
-  /// Whether somebody waits in a call.
+  /// Whether a thread waits in a call.
   bool open() const { return isOpen; }
   /// The call: "rank 0 shard 1: F stage 0 microbatch 3: sum 2 (1024 float32)".
   std::string describe() const;
-  /// With who has not come to it, if anybody has not.
+  /// The call, with a shard that has not come to it, if any.
   std::string waiting() const;
-  /// The same as a wait, while somebody waits in a call.
+  /// The same as a Wait, while a thread waits in a call.
   Wait wait() const;
 
 private:
-  /// What goes to a shard in a round, and where what it sends goes.
+  /// What is sent to a shard in a round, and where the shard's data goes.
   struct Piece {
     const std::byte *out = nullptr;
     plan::Bytes outBytes = 0;
@@ -70,11 +70,11 @@ private:
     Time ready = 0;
   };
   struct Peer {
-    bool came = false;                         // its message of the round has
-    std::optional<wire::Frame> early;          // of the next round
-    bool whole = false;                        // and all of its payload
+    bool came = false;                         // its message of the round has come
+    std::optional<wire::Frame> early;          // its frame of the next round
+    bool whole = false;                        // whether all of its payload has come
     std::vector<std::byte> kept;               // the payload
-    std::vector<asio::mutable_buffer> landing; // of the message that comes
+    std::vector<asio::mutable_buffer> landing; // of the message that is being received
   };
   wire::CallTag next(wire::Call call, int64_t count = 0, uint8_t type = 0);
   std::string trade(const wire::CallTag &call, std::vector<Piece> pieces, Time ready = 0);
@@ -93,23 +93,23 @@ private:
   asio::io_context &io;
   BlockExchange::Owner *owner = nullptr;
 
-  // Of the thread that calls:
+  // Used by the calling thread:
   std::optional<Label> within;
-  uint32_t calls = 0;             // since begin()
-  std::vector<std::byte> scratch; // what is to be added
+  uint32_t calls = 0;             // number of calls since begin()
+  std::vector<std::byte> scratch; // numbers that are to be added
 
-  std::mutex mutex; // over the next three
+  std::mutex mutex; // guards the next three
   std::condition_variable changed;
   bool finished = false;
   bool released = false;
   Time last = 0; // when the last shard was ready; set before `finished`
 
-  // Of the io_context's thread:
+  // Used by the io_context's thread:
   Round current;
   bool isOpen = false;
   int64_t since = 0; // nanoseconds
   std::vector<Peer> peers;
-  int32_t sending = 0; // messages that have not left
+  int32_t sending = 0; // number of messages that are still being sent
   Time latest = 0;
   bool stopped = false;
 };

@@ -8,10 +8,10 @@ namespace pipec::runtime {
 /// For how many seconds a peer may be silent on the network before its connection ends with timed_out.
 inline constexpr int kSilence = 3;
 
-/// No program that this process starts inherits the descriptor then. Asio makes sockets without that.
+/// Keeps programs that this process starts from inheriting the descriptor. Asio does not do that.
 void closeOnExec(int descriptor);
 
-/// Opens the acceptor and listens there. `reuses`: also where a connection of an earlier run lingers.
+/// Opens the acceptor and listens there. `reuses`: even if a connection of an earlier run lingers.
 std::error_code listenAt(asio::ip::tcp::acceptor &acceptor, const asio::ip::tcp::endpoint &endpoint,
                          bool reuses = false);
 
@@ -25,7 +25,7 @@ void prepareSocket(asio::ip::tcp::socket &socket);
 /// The name of the network interface that has this address; empty if none has.
 std::string interfaceOf(const asio::ip::address &address);
 
-/// Drops all that comes from now on, acknowledgements included. To both ends it looks as if the network had gone
+/// Drops everything that comes from now on, acknowledgements included. To both ends the network seems to have gone
 /// silent.
 void muteSocket(asio::ip::tcp::socket &socket);
 

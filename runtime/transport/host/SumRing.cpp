@@ -1,5 +1,5 @@
-// A rank that comes to the sum says so at once to the rank behind it: with a Sum if it has the partial sum already,
-// else with Here. So a rank that waits knows whether its neighbour is the one that does not come.
+// A rank that comes to the sum says so at once to the next rank: with a Sum if it already has the partial sum, else
+// with Here. So a rank that waits knows whether its neighbour is the one that is missing.
 #include "runtime/transport/host/SumRing.h"
 
 #include <algorithm>

@@ -15,7 +15,7 @@ public:
   using Write = std::function<void(int32_t to, const wire::Frame &frame)>;
   SumRing(int32_t rank, int32_t ranks, Write write) : rank(rank), ranks(ranks), write(std::move(write)) {}
 
-  /// The ranks that this one hears from and writes to. Rank n - 1 writes the total to rank 0 too.
+  /// The ranks that this one receives from and sends to. Rank n - 1 also sends the total to rank 0.
   int32_t before() const { return (rank + ranks - 1) % ranks; }
   int32_t after() const { return (rank + 1) % ranks; }
 
@@ -25,7 +25,7 @@ public:
   };
   struct Outcome {
     std::optional<Total> total; // present once the sum is done for this rank
-    std::string wrong;          // what before() has said that cannot be; empty: nothing
+    std::string wrong;          // what is wrong with a message of before(); empty: nothing
   };
 
   /// To call when this rank comes to the sum `tag` with `number`, and the sum before it is done.

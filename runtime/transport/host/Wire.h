@@ -1,4 +1,4 @@
-// What two processes say to each other on their connection, little-endian as it stands in memory.
+// The messages between two processes on their connection, little-endian, as they are in memory.
 //
 // First the handshake: caller: Hello · listener: Hello · caller: Proof · listener: Answer · both, sealed: Terms.
 //
@@ -25,8 +25,8 @@ inline constexpr std::array<char, 8> kMagic{'P', 'I', 'P', 'E', 'R', 'U', 'N', '
 /// Which end of a connection speaks.
 enum class Side : uint32_t { Dials = 1, Accepts = 2 };
 
-/// What each end says of itself; anybody may read it. All versions of the protocol have this size, these first two
-/// fields and the rank in this place.
+/// What each end says about itself; anybody may read it. All versions of the protocol have this size, these first two
+/// fields and the rank at this offset.
 struct Hello {
   std::array<char, 8> magic = kMagic;
   uint32_t protocol = kProtocol;
@@ -65,9 +65,10 @@ struct Tag {
   int64_t epoch = 0;
   int64_t step = 0;
   int64_t microbatch = 0; // for an all-reduce: 1 + its group; 0: it is of all ranks
-  int32_t stage = 0;      // the sender's stage; of a collective of layers theirs; of a reshard that it comes from
-  uint32_t of = 0;        // plan::Payload; of a collective of layers and a reshard also, from bit 8, its plan::Kind
-  int64_t begin = 0;      // of a collective of layers: its first byte
+  int32_t stage = 0; // the sender's stage; collective of layers: the stage of the layers; reshard: the stage that the
+                     // samples come from
+  uint32_t of = 0;   // plan::Payload; collective of layers and reshard: also, from bit 8, the plan::Kind
+  int64_t begin = 0; // collective of layers: its first byte
   bool operator==(const Tag &) const = default;
 };
 
@@ -84,17 +85,17 @@ enum class Type : uint32_t {
   Talk = 10, // `bytes` of a message follow, sealed (runtime/transport/Talk.h); Tag::of: its kind
 };
 
-/// What shards of a rank do together.
+/// The calls between shards of a rank.
 enum class Call : uint8_t { Meeting = 1, Sum = 2, Scatter = 3, Gather = 4, Exchange = 5 };
 
 /// Says which call between shards a frame is about, within the instruction of its Tag.
 struct CallTag {
   Call call = Call::Meeting;
-  uint8_t type = 0;  // Number; 0: there is none
-  uint8_t round = 0; // of the messages of a call
+  uint8_t type = 0;  // Number; 0: none
+  uint8_t round = 0; // number of the round within the call
   uint8_t reserved = 0;
-  uint32_t number = 0; // of the call in its instruction, from 1
-  int64_t count = 0;   // numbers
+  uint32_t number = 0; // number of the call in its instruction, from 1
+  int64_t count = 0;   // how many numbers
   bool operator==(const CallTag &) const = default;
 };
 static_assert(sizeof(CallTag) == 16);
@@ -107,19 +108,20 @@ struct Frame {
   plan::Time start = 0;   // when the transfer starts, by the run's clock; else see Type
   plan::Time end = 0;     // when the wire is free
   plan::Time arrival = 0; // when the data are there
-  plan::Time waited = 0;  // of Data: from the credit until the send was ready, by the sender's clock; else see Type
+  plan::Time waited = 0;  // Data: from the credit until the send was ready, by the sender's clock; else see Type
   double sum = 0;         // for Sum and Total
-  CallTag call;           // for Part; its tag is that of the instruction (tagWithin)
+  CallTag call;           // Part: the call; `tag` is that of the instruction (tagWithin)
 };
 static_assert(sizeof(Frame) == 112);
 
 inline constexpr uint64_t kAbortBytes = 4096;    // the most bytes of an Abort's text
-inline constexpr uint64_t kTalkBytes = 64 << 10; // and of a message
+inline constexpr uint64_t kTalkBytes = 64 << 10; // the most bytes of a message
 
 Tag tagOf(const Label &label);
-/// Of an instruction with calls between shards. Without an operation: of the portions for a step.
+/// The tag of an instruction with calls between shards. Without an operation: the tag of setting portions before a
+/// step.
 Tag tagWithin(const Label &label);
-/// The group in the tag of a collective, which may be anybody's bytes; -1: all ranks; -2: no group can be meant.
+/// The group in the tag of a collective. The bytes may come from a stranger. -1: all ranks; -2: no valid group.
 inline int32_t groupOf(const Tag &tag) {
   return tag.microbatch < 0 || tag.microbatch > INT32_MAX ? -2 : int32_t(tag.microbatch - 1);
 }

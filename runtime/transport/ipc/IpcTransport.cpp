@@ -16,7 +16,7 @@ static constexpr plan::Bytes kLine = 64;
 
 static gpu::CUdeviceptr addressOf(const std::byte *data) { return reinterpret_cast<gpu::CUdeviceptr>(data); }
 
-/// Tells this boot of this machine from others.
+/// Identifies this boot of this machine.
 static std::string machine() { return plan::firstWordOf("/proc/sys/kernel/random/boot_id"); }
 
 IpcTransport::IpcTransport(int32_t rank, int32_t ranks, std::vector<plan::Group> groupsOf, CudaDevice &device,
@@ -96,7 +96,7 @@ Status IpcTransport::accept(const nlohmann::json &offers, Regions &landings) {
     if (offer.at("machine") != here)
       return Status::run(
           fmt::format("rank {}: --transport=ipc reaches ranks of one machine; rank {} is on another", rank, peer));
-    const bool same = offer.at("process") == getpid(); // its memory is this process's already
+    const bool same = offer.at("process") == getpid(); // its memory is already mapped in this process
     const auto reach = [&](const nlohmann::json &shared, Region &region) {
       if (!same)
         return map(peer, shared, region);
@@ -125,7 +125,7 @@ void IpcTransport::rest() {
     cuda.ask(&C::cuIpcCloseMemHandle, each);
 }
 
-// What waits for a count goes on with any that is not behind it. Each of these words has one rank that waits for it.
+// A wait for a count also ends with any higher count. One rank waits for each of these words.
 void IpcTransport::release() {
   constexpr uint64_t kAhead = (uint64_t(1) << 40) + 1;
   Driver &cuda = device.driver();
@@ -171,8 +171,8 @@ void IpcTransport::add(void *addition) {
   of.numbers[of.count] = std::accumulate(of.numbers, of.numbers + of.count, 0.0);
 }
 
-// A rank writes its number of the next sum only once it has all of this one, so the others have read that of the last:
-// two places for each number are enough.
+// A rank writes its number of the next sum only once it has all numbers of this one, so the others have read the one
+// before: two slots per number are enough.
 void IpcTransport::exchange(QueueId, const Label &label, Summand &) {
   failure.raise(Status::run(
       fmt::format("rank {}: --transport=ipc has no {} between replicas yet", rank, plan::name(label.operation->kind))));
@@ -182,7 +182,7 @@ void IpcTransport::allReduce(QueueId queue, const Label &label, Summand &summand
   Driver &cuda = device.driver();
   const int32_t group = label.operation->group;
   const auto found = reductions.find(group);
-  if (found == reductions.end()) // plan::verify has refused that
+  if (found == reductions.end()) // plan::verify refuses such plans
     return failure.raise(Status::run(fmt::format("rank {}: is not in the group of an all-reduce", rank)));
   Reduction &reduction = found->second;
   const uint64_t n = ++reduction.sums;

@@ -19,8 +19,8 @@ namespace pipec::runtime {
 
 class IpcTransport final : public CudaTransport {
 public:
-  /// All outlive the transport. `groups`: those of the all-reduces that are not of all `ranks`. Allocates on the
-  /// device.
+  /// All arguments must outlive the transport. `groups`: the groups of all-reduces that are not of all `ranks`.
+  /// Allocates on the device.
   IpcTransport(int32_t rank, int32_t ranks, std::vector<plan::Group> groups, CudaDevice &device, Failure &failure);
 
   nlohmann::json offer(const Regions &received) override;
@@ -32,7 +32,7 @@ public:
   void send(QueueId queue, const Label &label, Slot slot, Slot landing) override;
   void recv(QueueId queue, const Label &label, Slot slot) override;
   void allReduce(QueueId queue, const Label &label, Summand &summand) override;
-  /// Not there yet: plans with replicas are not run over it.
+  /// Not implemented: plans with replicas do not run over this transport.
   void exchange(QueueId queue, const Label &label, Summand &stage) override;
 
 private:
@@ -53,7 +53,7 @@ private:
   };
   /// An all-reduce's numbers on the host, where they are added up.
   struct Addition {
-    double *numbers = nullptr; // one of each member, then the total
+    double *numbers = nullptr; // one number per member, then the total
     size_t count = 0;
   };
   struct Reduction {
@@ -72,7 +72,7 @@ private:
   std::map<int32_t, Reduction> reductions; // by group; -1: of all ranks
   std::map<int32_t, std::byte *> words;    // by rank
   std::vector<Address> mapped;             // memory of other processes
-  gpu::CUstream releasing = nullptr;       // none: nothing was released
+  gpu::CUstream releasing = nullptr;       // null: nothing was released
 };
 
 } // namespace pipec::runtime

@@ -17,7 +17,7 @@ namespace {
 
 using End = std::pair<int32_t, QueueId>; // a queue of a rank
 
-/// Sets that are joined.
+/// Disjoint sets that can be joined.
 class Sets {
 public:
   void join(const End &a, const End &b) { parent[root(a)] = root(b); }
@@ -35,16 +35,16 @@ private:
 
 std::vector<Communicator> communicatorsOf(const plan::Plan &plan) {
   Sets sets;
-  std::map<std::pair<int32_t, int32_t>, std::set<End>> sends;          // of each edge: the ends that send
+  std::map<std::pair<int32_t, int32_t>, std::set<End>> sends;          // by edge: the ends that send
   std::map<int32_t, std::map<int32_t, std::vector<QueueId>>> ofLayers; // by group
   for (const plan::Variant &variant : plan.variants) {
-    std::map<std::pair<int32_t, int32_t>, End> sender, receiver; // of each edge
-    std::map<int32_t, End> sums;                                 // of each group: some member's
+    std::map<std::pair<int32_t, int32_t>, End> sender, receiver; // by edge
+    std::map<int32_t, End> sums;                                 // by group: the queue of some member
     for (int32_t world = 0; world < plan.world(); ++world) {
       const plan::Place place = plan::placeOf(world, plan);
       const plan::Program &program = variant.programs[size_t(place.rank)];
       std::vector<uint32_t> queueOf;
-      if (!layoutOf(plan, world).map(program, queueOf).ok()) // it has these queues
+      if (!layoutOf(plan, world).map(program, queueOf).ok()) // cannot fail: the layout has these queues
         continue;
       for (const plan::Instruction &i : program.instructions) {
         const plan::Operation &op = program.operations[i.operation];

@@ -1,5 +1,5 @@
-// What is used of NCCL, declared here so that no header of NCCL's is needed; a test compares it with nccl.h where that
-// is found (test/cuda). All return 0 or an error.
+// The parts of NCCL that pipec uses, declared here so that no header of NCCL's is needed; a test compares them with
+// nccl.h if that is found (test/cuda). All functions return 0 or an error.
 #pragma once
 
 #include "runtime/device/cuda/CudaFunctions.h"
@@ -14,7 +14,7 @@ struct NcclId {
   char internal[128];
 };
 
-/// The configuration of NCCL 2.28; later versions take it too. What is kUnset is NCCL's to choose.
+/// The configuration of NCCL 2.28; later versions accept it too. NCCL chooses the values that are kUnset.
 struct NcclConfig {
   static constexpr int kUnset = INT32_MIN;
   size_t size = sizeof(NcclConfig);

@@ -52,7 +52,7 @@ Status NcclTransport::open(const std::string &network) {
   return {};
 }
 
-/// False if NCCL says that something is wrong: then the Failure says so. What goes on in the background is not.
+/// False if NCCL reports an error, which raises the Failure. A call that goes on in the background is no error.
 bool NcclTransport::ok(const char *call, NcclResult result, NcclComm comm) {
   if (result == kNcclSuccess || result == kNcclInProgress)
     return true;
@@ -69,7 +69,7 @@ bool NcclTransport::call(const Function<NcclResult(P...)> &function, A... argume
   return ok(function.name, device.driver().calls().call(function, arguments...), nullptr);
 }
 
-/// The ids of the communicators whose first rank this is, by their places among all.
+/// The ids of the communicators with this rank as their first, by their index among all.
 nlohmann::json NcclTransport::offer(const Regions &) {
   nlohmann::json ids = nlohmann::json::object();
   for (size_t c = 0; c < communicators.size(); ++c) {
@@ -83,9 +83,9 @@ nlohmann::json NcclTransport::offer(const Regions &) {
   return {{"ids", std::move(ids)}};
 }
 
-// Communicators are made in one order everywhere, and none waits for its making here.
+// All processes make communicators in the same order, and do not wait here until they are made.
 Status NcclTransport::accept(const nlohmann::json &offers, Regions &) {
-  constexpr int kMost = 4; // of a GPU's blocks, for a communicator
+  constexpr int kMost = 4; // the most blocks of a GPU per communicator
   // A kernel that waits for its peer holds its blocks; one is left for the computation.
   if (device.processors() <= int(joined.size()))
     return Status::run(fmt::format("{}: the plan needs {} communicators, each of which may hold a multiprocessor "
@@ -108,7 +108,7 @@ Status NcclTransport::accept(const nlohmann::json &offers, Regions &) {
   return {};
 }
 
-/// Each edge is used once, in one order everywhere: NCCL connects two ranks when they first exchange something.
+/// Uses each edge once, in one order on all ranks: NCCL connects two ranks when they first exchange data.
 Status NcclTransport::ready() {
   for (const Joined &each : joined)
     for (NcclResult state = kNcclInProgress; state == kNcclInProgress;) {
@@ -170,7 +170,7 @@ void NcclTransport::allReduce(QueueId queue, const Label &label, Summand &summan
   summand.setGlobalNorm(queue, label, number, [] {});
 }
 
-/// Calls that start together.
+/// Makes calls that start together.
 template <typename Calls> void NcclTransport::together(Joined &of, Calls calls) {
   call(functions.ncclGroupStart);
   calls();
@@ -178,7 +178,7 @@ template <typename Calls> void NcclTransport::together(Joined &of, Calls calls) 
   settle(of);
 }
 
-/// Until what was called is on its stream.
+/// Waits until the calls are on their stream.
 void NcclTransport::settle(Joined &of) {
   for (NcclResult state = kNcclInProgress; state == kNcclInProgress && !failure.raised();) {
     if (!call(functions.ncclCommGetAsyncError, of.comm, &state) || !ok("a communicator failed", state, of.comm))
@@ -188,9 +188,9 @@ void NcclTransport::settle(Joined &of) {
   }
 }
 
-// Shares are unequal where a layer's elements are no multiple of the replicas, which ncclReduceScatter and
-// ncclAllGather do not know, and a share has an extent in each layer. An all-reduce is both halves too, so that its
-// sums are theirs.
+// Shares are unequal if a layer's elements are no multiple of the replicas, which ncclReduceScatter and ncclAllGather
+// do not support, and a share has an extent in each layer. An all-reduce is made of both halves too, so that its sums
+// have the same bits.
 void NcclTransport::exchange(QueueId queue, const Label &label, Summand &stage) {
   const plan::Operation &operation = *label.operation;
   Joined &of = joined[ofGroup.at(operation.group)];

@@ -1,7 +1,7 @@
-// Transfers over NCCL: each communicator of the plan is one of NCCL's, of few blocks, made when the processes meet. A
-// send or receive is a call on the queue's stream. NCCL vouches for several communicators on a GPU only where their
-// kernels start in the order in which they are launched (NCCL_LAUNCH_ORDER_IMPLICIT=1, set here unless it is set):
-// plans are proven for that.
+// Transfers over NCCL: each communicator of the plan is a communicator of NCCL with few blocks, made when the processes
+// meet. A send or receive is a call on the queue's stream. NCCL guarantees that several communicators on a GPU work
+// together only if their kernels start in the order in which they are launched (NCCL_LAUNCH_ORDER_IMPLICIT=1, set here
+// unless it is set already): plans are proven for that.
 #pragma once
 
 #include "runtime/device/cuda/CudaDevice.h"
@@ -13,11 +13,11 @@ namespace pipec::runtime {
 
 class NcclTransport final : public CudaTransport {
 public:
-  /// All outlive the transport.
+  /// All arguments must outlive the transport.
   NcclTransport(const plan::Plan &plan, int32_t rank, CudaDevice &device, Failure &failure);
 
-  /// `network`: the interface that NCCL's own connections keep to, since they are not authenticated; unless
-  /// NCCL_SOCKET_IFNAME says another. Code::Run, in one line: no NCCL, one that is too old or lacks a function.
+  /// `network`: the interface to which NCCL's own connections are restricted, since they are not authenticated;
+  /// NCCL_SOCKET_IFNAME overrides it. Code::Run, in one line: there is no NCCL, or it is too old or lacks a function.
   Status open(const std::string &network);
 
   nlohmann::json offer(const Regions &received) override;
@@ -42,22 +42,22 @@ private:
   template <typename Calls> void together(Joined &of, Calls calls);
   void settle(Joined &of);
   Joined &on(QueueId queue) { return joined[communicatorOf.at(queue)]; }
-  /// Of whom a transfer is with, in a communicator.
+  /// The number of a transfer's peer in a communicator.
   int peerIn(const Joined &of, const Label &label) const {
     return of.of->placeOf(place.worldOf(label.operation->peer));
   }
 
-  const int32_t rank; // among all
+  const int32_t rank; // world rank
   const plan::Place place;
   const std::string process;
   CudaDevice &device;
   Failure &failure;
   gpu::NcclFunctions functions;
   const std::vector<Communicator> communicators;
-  std::vector<Joined> joined;               // those of this rank, in the order of all
+  std::vector<Joined> joined;               // the communicators of this rank, in the common order
   std::map<QueueId, size_t> communicatorOf; // into `joined`
-  std::map<int32_t, size_t> ofGroup;        // likewise, of the collectives of layers of a group
-  Slot number;                              // of sums
+  std::map<int32_t, size_t> ofGroup; // by group: index into `joined` of the communicator for its collectives of layers
+  Slot number;                       // buffer for sums
 };
 
 } // namespace pipec::runtime
