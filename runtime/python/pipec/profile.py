@@ -118,7 +118,7 @@ _WHAT = {"layers": "let it give a list of the model's modules, or of what makes 
 
 
 class Storages(TorchDispatchMode):
-    """Those that operations inside it have made. References are Python's: PyTorch 2.8 frees memory twice where a StorageWeakRef ends."""
+    """Those that operations inside it have made. References are Python's own: with StorageWeakRef, plans crashed PyTorch 2.8."""
 
     def __init__(self):
         super().__init__()
