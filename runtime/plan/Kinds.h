@@ -150,13 +150,13 @@ struct KindRow {
   Kind kind;
   const char *name; // in traces, disassembly, orders and messages
   Class sort;
-  bool ordered = false;          // words and orders name it
-  bool supported = true;         // false: the loader refuses it (rule P6)
-  uint8_t does = kNoWork;        // a set of Work
-  Work after = kNoWork;          // the work of its stage and microbatch behind which it comes
-  uint8_t holds = kNoMemory;     // a set of Memory, taken at its start
-  uint8_t frees = kNoMemory;     // a set of Memory, given back at its end; of kHandedOver at its start
-  Payload gives = Payload::None; // what a pass hands on; it takes the same from the neighbour on the other side
+  bool ordered = false;           // words and orders name it
+  bool supported = true;          // false: the loader refuses it (rule P6)
+  uint8_t does = kNoWork;         // a set of Work
+  Work after = kNoWork;           // the work of its stage and microbatch behind which it comes
+  uint8_t holds = kNoMemory;      // a set of Memory, taken at its start
+  uint8_t frees = kNoMemory;      // a set of Memory, given back at its end; of kHandedOver at its start
+  Payload gives = Payload::None;  // what a pass hands on; it takes the same from the neighbour on the other side
   uint8_t carries = kNothing;     // a set of Carries
   uint8_t queues = kComputeQueue; // a set of QueueClass
   uint8_t since = 0;              // the minor version of the format that it came with
