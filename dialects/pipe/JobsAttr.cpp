@@ -1,4 +1,4 @@
-// The rules of what a pipeline says of background jobs, and of the windows of their pieces, one function an attribute.
+// The rules for the background jobs of a pipeline and for the windows of their pieces, one function per attribute.
 #include "dialects/pipe/Pipe.h"
 
 #include "runtime/plan/Limits.h"

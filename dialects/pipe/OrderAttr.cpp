@@ -38,7 +38,7 @@ class OrderParser {
 public:
   explicit OrderParser(AsmParser &parser) : parser(parser) {}
 
-  /// Parses what stands behind `<`, up to and with `>`.
+  /// Parses what follows `<`, up to and including `>`.
   ParseResult parse() {
     while (failed(parser.parseOptionalGreater()))
       if (parseEntry())
@@ -70,7 +70,8 @@ private:
     return success();
   }
 
-  /// Parses "F0" or "B0", which names what a transfer carries: a send what that pass gives, a receive what it takes.
+  /// Parses "F0" or "B0", which names what a transfer carries: a send carries what that pass gives, a receive what it
+  /// takes.
   ParseResult parseCarried(Action &action) {
     const SMLoc at = parser.getCurrentLocation();
     Action pass;
@@ -83,7 +84,7 @@ private:
     return success();
   }
 
-  /// Parses a pair behind its `(`.
+  /// Parses a pair after its `(`.
   ParseResult parsePair() {
     Action forward, backward;
     if (parsePass(forward) || parsePass(backward) || parser.parseRParen())

@@ -22,7 +22,7 @@ struct Action {
   plan::Kind kind = plan::Kind::Forward;  // for a wait: Send
   plan::Payload of = plan::Payload::None; // what a transfer carries, or the send that a wait is for
   bool waits = false;                     // whether it is a wait
-  bool overlapped = false;                // for an F: it runs together with the backward behind it
+  bool overlapped = false;                // for an F: it runs together with the backward after it
   int32_t stage = 0;
   int32_t microbatch = -1; // of a transfer or a wait
   bool operator==(const Action &) const = default;

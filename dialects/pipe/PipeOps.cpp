@@ -1,4 +1,4 @@
-// Verifiers of passes and of the ops of a program, one function a rule.
+// Verifiers of passes and of the ops of a program, one function per rule.
 #include "dialects/pipe/Verify.h"
 
 #include "runtime/plan/Limits.h"
@@ -15,7 +15,7 @@ using namespace pipec::pipe;
 
 namespace plan = pipec::plan;
 
-/// Orders stand in brackets; they are printed one a line.
+/// Orders are in brackets, and are printed one per line.
 static ParseResult parseOrders(OpAsmParser &parser, ArrayAttr &orders) {
   SmallVector<Attribute> each;
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
@@ -71,7 +71,7 @@ static void printWindow(OpAsmPrinter &printer, Operation *, WindowAttr window) {
     printer << " from " << window.getFrom();
 }
 
-/// `bytes 4096`, or from where to where they lie: `bytes 4096 to 8192`.
+/// `bytes 4096`, or the range of bytes: `bytes 4096 to 8192`.
 static ParseResult parseByteRange(OpAsmParser &parser, IntegerAttr &bytes, IntegerAttr &begin) {
   int64_t first = 0, end = 0;
   if (parser.parseInteger(first))
@@ -132,7 +132,7 @@ static LogicalResult verifyMicrobatch(Operation *op, int32_t microbatch) {
   return success();
 }
 
-/// A pass stands in a block or in a program. In a program it has a microbatch, in a block with an interval a slot.
+/// A pass is in a block or in a program. In a program it has a microbatch, in a block with an interval a slot.
 template <typename PassOp> static LogicalResult verifyLevel(PassOp op) {
   bool inBlock = isa_and_nonnull<BlockOp>(op->getParentOp());
   if (!inBlock && !isa_and_nonnull<ProgramOp, OverlappedOp>(op->getParentOp()))
@@ -167,7 +167,8 @@ struct Counts {
 };
 } // namespace
 
-/// Of a pass in parts one part takes what its kind frees, and one yields what it holds; the others have none of it.
+/// If a pass comes in parts, one part takes what its kind frees, and one yields what it holds; the other parts do
+/// neither.
 static bool isOtherPart(InstructionOpInterface op, const Counts &counts) {
   return op.layersOfStage() && counts.activations + counts.contexts + counts.inputs == 0;
 }
@@ -190,7 +191,7 @@ static LogicalResult verifyTakes(Operation *op, unsigned frees) {
   return success();
 }
 
-/// What a pass yields: at most one tensor and one token, exactly what its kind holds. An input stands in place of the
+/// What a pass yields: at most one tensor and one token, and exactly what its kind holds. A kept input replaces the
 /// rest.
 static LogicalResult verifyYields(Operation *op, plan::Kind kind) {
   const unsigned holds = plan::takes(kind, firstOf<InputType>(op->getResults()) != nullptr);
@@ -258,7 +259,7 @@ static LogicalResult verifyFlow(InstructionOpInterface op) {
   return error;
 }
 
-/// All that holds of a pass.
+/// All rules of a pass.
 template <typename PassOp> static LogicalResult verifyPass(PassOp op) {
   const plan::KindRow &row = plan::rowOf(op.kind());
   return success(succeeded(verifyLevel(op)) && succeeded(verifyStage(op, op.getStage())) &&
@@ -312,10 +313,10 @@ static LogicalResult verifySlot(TransferOp op, const std::map<std::pair<int32_t,
   return success();
 }
 
-/// Within a step all is made before it is taken, but for tokens, which may be those of the step before. For these wait
-/// forwards, whose weights have been made by then, and collectives that the next step issues.
+/// Within a step everything is made before it is taken, except tokens, which may be those of the step before. Forwards
+/// wait for such tokens, as their weights have been made by then, and so do collectives that the next step issues.
 static LogicalResult verifyOrder(mlir::Block &step, Operation &op) {
-  Operation *at = step.findAncestorOpInBlock(op); // the pair that it stands in, or itself
+  Operation *at = step.findAncestorOpInBlock(op); // the pair that contains it, or itself
   for (Value operand : op.getOperands()) {
     Operation *from = operand.getDefiningOp();
     if (!from || from->getBlock() != &step || (from != at && from->isBeforeInBlock(at)))
@@ -395,7 +396,7 @@ LogicalResult ProgramOp::verify() {
 ForwardOp OverlappedOp::forward() { return dyn_cast<ForwardOp>(getBody().front().front()); }
 Operation *OverlappedOp::backward() { return getBody().front().front().getNextNode(); }
 
-/// A pair is a forward and, behind it, a backward that takes nothing of that forward. It takes no less time than the
+/// A pair is a forward and, after it, a backward that takes nothing of that forward. It takes no less time than the
 /// longer of the two, and no more than both one after the other.
 LogicalResult OverlappedOp::verify() {
   if (!isa_and_nonnull<ProgramOp>((*this)->getParentOp()))
@@ -487,8 +488,8 @@ static LogicalResult verifyMembers(Operation *op, ArrayRef<int32_t> ranks) {
   return success();
 }
 
-/// Replicas sum and gather bytes of some layers of one stage; so do the ranks that share a stage. All processes, ranks
-/// times replicas, can be counted.
+/// Replicas, and ranks that share a stage, sum and gather bytes of some layers of one stage. The number of all
+/// processes, ranks times replicas, is within its limit.
 template <typename CollectiveOp> static LogicalResult verifyReplicas(CollectiveOp op) {
   const bool ofReplicas = op.getReplicas().has_value();
   const bool ofLayers =
@@ -512,7 +513,7 @@ template <typename CollectiveOp> static LogicalResult verifyReplicas(CollectiveO
   return verifyBytes(op, "begin", op.getBegin());
 }
 
-/// What is summed or gathered, and over whom.
+/// Checks what is summed or gathered, and over which processes.
 template <typename CollectiveOp> static LogicalResult verifyShared(CollectiveOp op) {
   const bool mayBeAll = CollectiveOp::kind() == plan::Kind::AllReduce;
   if (mayBeAll && op.getOf() == Shared::Norm && (op.getRanks() || op.getReplicas()))

@@ -1,4 +1,4 @@
-// Verifiers of the design level (a pipeline and its block), one function a rule.
+// Verifiers of the design level (a pipeline and its block), one function per rule.
 #include "dialects/pipe/Verify.h"
 
 #include "runtime/plan/Limits.h"
@@ -57,7 +57,7 @@ static LogicalResult verifyExchange(PipelineOp op) {
   return success();
 }
 
-/// Shards have all processes and stages.
+/// The figures of shards cover all processes and stages.
 static LogicalResult verifyShards(PipelineOp op) {
   if (!op.getShards())
     return success();
@@ -73,7 +73,7 @@ static LogicalResult verifyShards(PipelineOp op) {
   return success();
 }
 
-/// Jobs run on ranks that are there, and that have no shards.
+/// Jobs run on existing ranks, which must have no shards.
 static LogicalResult verifyJobs(PipelineOp op) {
   if (!op.getJobs())
     return success();

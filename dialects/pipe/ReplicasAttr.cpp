@@ -1,4 +1,4 @@
-// The rules of what a pipeline says of its replicas and their exchange, and of layers, one function an attribute.
+// The rules for the replicas of a pipeline, their exchange, and layers, one function per attribute.
 #include "dialects/pipe/Pipe.h"
 
 #include "runtime/plan/Limits.h"
@@ -41,7 +41,7 @@ LogicalResult LayerAttr::verify(EmitError emitError, int64_t forward, int64_t ba
   return success();
 }
 
-/// Sums over layers can be counted.
+/// Sums over layers do not overflow.
 static LogicalResult verifyStage(EmitError emitError, ArrayAttr layers) {
   __int128 time = 0, bytes = 0;
   for (auto layer : layers.getAsRange<LayerAttr>()) {

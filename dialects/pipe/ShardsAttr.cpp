@@ -1,4 +1,4 @@
-// The rules of what a pipeline says of the shards of its ranks, one function an attribute.
+// The rules for the shards of a pipeline's ranks, one function per attribute.
 #include "dialects/pipe/Pipe.h"
 
 #include "runtime/plan/Limits.h"
@@ -17,7 +17,7 @@ static LogicalResult within(EmitError emitError, StringRef what, int64_t most, D
   return success();
 }
 
-/// A list has nothing, or one number for each of `count`.
+/// A list is empty, or has one number for each of `count`.
 static LogicalResult byEach(EmitError emitError, StringRef what, int64_t count, DenseI64ArrayAttr list) {
   if (list && list.size() != count)
     return emitError() << "expected " << what << " of " << count << ", found " << list.size();
@@ -34,7 +34,7 @@ LogicalResult ShardedPassAttr::verify(EmitError emitError, ShardedKind, int64_t 
   return success();
 }
 
-/// Ranges of units, each of three numbers, ascending and apart for each shard.
+/// Ranges of units, each of three numbers, ascending and disjoint for each shard.
 static LogicalResult verifyRanges(EmitError emitError, int64_t units, int64_t shards, ArrayRef<int64_t> ranges) {
   if (ranges.size() % 3 != 0)
     return emitError() << "expected ranges of three numbers each, found " << ranges.size() << " numbers";

@@ -1,5 +1,5 @@
-// What is made from the command line's own description: completion for bash and zsh, and manual pages. Nothing is said
-// twice: options, values and examples come from the parser.
+// Makes completion for bash and zsh, and manual pages, from the description of the command line: options, values and
+// examples come from the parser, so nothing is written twice.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ class Validator;
 
 namespace pipec {
 
-/// What a command's argument may be, where the parser does not say.
+/// The values that a command's argument may have, if the parser does not know them.
 using Choices = std::map<std::string, std::vector<std::string>, std::less<>>;
 
 /// A script for `shell`, "bash" or "zsh", that completes a program, with or without subcommands.
@@ -24,7 +24,8 @@ std::string completion(const CLI::App &app, std::string_view shell, const Choice
 /// For options that name a file: refuses an empty name, which an unset shell variable leaves.
 CLI::Validator fileName();
 
-/// A page of section 1 as man(7) source: of the whole where `command` is empty, else of a subcommand, which is known.
+/// A manual page of section 1 as man(7) source: of the whole program if `command` is empty, else of that subcommand,
+/// which must exist.
 std::string manual(const CLI::App &app, const std::string &command, std::string_view version);
 
 } // namespace pipec

@@ -11,10 +11,10 @@ namespace pipec {
 namespace {
 
 struct Completed {
-  std::vector<std::string> names; // "--emit"; of a positional none
+  std::vector<std::string> names; // "--emit"; empty for a positional argument
   bool takesValue = false;
   std::vector<std::string> values; // to choose from
-  bool isNumber = false;           // neither values nor files
+  bool isNumber = false;           // takes a number: neither values nor files are completed
   std::string help;
 };
 

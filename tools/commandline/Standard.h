@@ -1,5 +1,5 @@
-// Standard input, output and error as a program may find them: closed, full, or a pipe that nobody reads. An exit code
-// says how the work went, whatever becomes of the messages about it; only results that cannot be printed are a failure.
+// Handles standard input, output and error in any state: closed, full, or a pipe without a reader. An exit code says
+// how the work went, even if messages about it are lost; only results that cannot be printed are a failure.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,28 +9,28 @@
 
 namespace pipec {
 
-/// First of all in main. What is closed is as good as closed from then on too, but taken: no file that is opened later
-/// gets its number, and with it what was meant for people. A write to a pipe that nobody reads is an error of its own.
+/// To call first in main. Opens closed streams on a file that behaves as closed, so that no file opened later gets
+/// their numbers, and with them messages for people. A write to a pipe without a reader becomes an ordinary error.
 void guardStandardStreams();
 
-/// Prints on standard error, as far as that goes.
+/// Prints on standard error; ignores errors.
 void say(std::string_view text);
 template <typename... Arguments> void say(fmt::format_string<Arguments...> format, Arguments &&...arguments) {
   say(std::string_view(fmt::format(format, std::forward<Arguments>(arguments)...)));
 }
 
-/// Whether all that was printed on `output` is written.
+/// Whether everything printed on `output` has been written.
 bool outputWritten(std::FILE *output = stdout);
 
-/// Whether somebody may read what is printed on `output`: it is not closed, and its reader has not left.
+/// Whether `output` may have a reader: it is not closed, and its reader has not left.
 bool outputHasReader(std::FILE *output = stdout);
 
-/// What a program whose output could not be written says, and its exit code. Where the reader of that output has left,
-/// it ends by SIGPIPE without a word, as programs do.
+/// Reports that a program's output could not be written, and returns the exit code. If the reader of the output has
+/// left, ends the process by SIGPIPE without a message, as other programs do.
 int outputFailed(std::string_view program, std::FILE *output = stdout);
 
-/// Where the results of a program go that runs a stranger's code: what that prints from now on, line by line, goes to
-/// standard error, so that nothing but the results stands on standard output.
+/// For a program that runs foreign code: returns the stream for its results. From now on everything that the foreign
+/// code prints goes, line by line, to standard error, so that standard output has the results alone.
 std::FILE *setOutputAside();
 
 } // namespace pipec

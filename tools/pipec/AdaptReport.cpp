@@ -22,7 +22,7 @@ namespace {
 /// A round of re-planning in virtual time.
 struct Replan {
   plan::Time at = 0;
-  std::optional<std::string> loaded; // nothing: none that pays
+  std::optional<std::string> loaded; // none: no plan paid
   double gain = 0;
 };
 
@@ -32,10 +32,10 @@ struct Runs {
   std::vector<adapt::Course> fixed;
   std::vector<adapt::Decision> decisions;
   adapt::Estimator estimates;
-  std::vector<std::string> names; // of candidates
-  std::deque<plan::Plan> plans;   // that were loaded
+  std::vector<std::string> names; // names of candidates
+  std::deque<plan::Plan> plans;   // loaded plans
   std::vector<Replan> replans;
-  std::optional<adapt::Course> without; // re-planning, where there is some
+  std::optional<adapt::Course> without; // the same without re-planning; none: the run does not re-plan
 
   double regret() const { return oracle.total > 0 ? double(own.total) / double(oracle.total) - 1 : 0; }
 };
@@ -45,8 +45,8 @@ std::string nameOf(const plan::Plan &plan, size_t variant) {
   return name.empty() ? fmt::format("variant {}", variant) : name;
 }
 
-/// Plans anew from a spec, as `pipec replan` does beside a run; adds to `runs` what came of it. A round that fails
-/// says why, and the run goes on.
+/// Plans anew from a spec, as `pipec replan` does beside a run, and adds the outcome to `runs`. If a round fails,
+/// prints why, and the run goes on.
 adapt::Replanner replannerOf(const CommandOptions &options, const plan::Plan &plan, Runs &runs) {
   constexpr double kGain = 0.02;
   adapt::Replanner replanner;

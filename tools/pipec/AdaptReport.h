@@ -1,4 +1,4 @@
-// pipec report --adapt: a run whose variants are chosen step by step, in virtual time.
+// `pipec report --adapt`: simulates a run in which the variant of each step is chosen.
 #pragma once
 
 #include "compiler/emit/ScheduleReport.h"
@@ -6,8 +6,8 @@
 
 namespace pipec {
 
-/// Runs the plan's variants as the decision maker chooses, as tuners do and as an oracle does, and prints the report
-/// with it; the exit code.
+/// Runs the plan's variants as the decision maker, tuners and an oracle choose, and prints the report with these runs.
+/// Returns the exit code.
 int reportAdapted(const CommandOptions &options, const plan::Plan &plan, const simulate::Scenario &network,
                   emit::PlanReport &report);
 

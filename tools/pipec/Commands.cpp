@@ -94,7 +94,7 @@ int compileCommand(const CommandOptions &options) {
     return fail(options, options.input, status);
   compiled.keepVisits = isTorchCsv(options);
   compiled.encodes = !isTorchCsv(options);
-  const bool isFile = options.emit == "plan"; // others go to standard output where no name is given
+  const bool isFile = options.emit == "plan"; // other kinds go to standard output if no name is given
   if (isFile && options.output.empty() && options.input == kStandard)
     return fail(options, options.input,
                 Status::usage("standard input has no name to write a plan beside: say where with -o, or -o - for "
@@ -145,25 +145,25 @@ int compileCommand(const CommandOptions &options) {
 
 namespace {
 
-/// Bounds at their own memory, for variants without a memory limit (design, section 5). Not for a plan: it holds the
-/// bounds of its spec, and not the costs, links and stages from which others could be worked out.
+/// Adds bounds for variants without a memory limit, with their own peak memory as the limit (design, section 5). Not
+/// for a plan: it has the bounds of its spec, but not the costs, links and stages that other bounds need.
 void addBoundsAtOwnMemory(const Compiled &compiled, emit::PlanReport &report) {
   for (size_t v = 0; v != compiled.problems.size(); ++v) {
     schedule::Problem problem = compiled.problems[v];
     emit::Report &own = report.variants[v];
     if (own.degree > 1 || own.balance.shards > 1)
-      continue; // replicas update beside passes, which these bounds know nothing of
+      continue; // these bounds do not cover updates of replicas beside passes
     const plan::Bytes peak = *std::max_element(own.peak.begin(), own.peak.end());
     if (problem.memoryLimit != 0 || peak == 0)
       continue;
     problem.memoryLimit = peak;
-    // A pass of a plan without shards and replicas takes what its problem says; queues and buffers only add time.
+    // Without shards and replicas a pass takes as long as its problem says; queues and buffers only add time.
     const schedule::LeastTimes least = schedule::leastTimes(schedule::LeastProblem::proven(std::move(problem)));
     own.atOwnMemory = {least.makespan, least.span};
   }
 }
 
-/// What else shards could do. Not for a plan: it does not say what its layers are made of.
+/// Adds other ways to balance shards. Not for a plan: it does not say what its layers consist of.
 bool addBalances(const CommandOptions &options, const Compiled &compiled, emit::PlanReport &report, int &code) {
   if (compiled.problems.empty() || report.variants.front().balance.shards == 1)
     return true;
@@ -175,7 +175,7 @@ bool addBalances(const CommandOptions &options, const Compiled &compiled, emit::
   }
   for (size_t v = 0, s = 0; v != report.variants.size(); ++v, ++s) {
     while (s + 1 < specs.size() && specs[s].variantName != report.variants[v].variant)
-      ++s; // one that did not fit was left out
+      ++s; // a variant that did not fit was left out
     compareBalances(specs[s], compiled.plan.variants[v], compiled.problems[v], report.variants[v].balance);
   }
   return true;

@@ -1,4 +1,4 @@
-// What each subcommand of pipec does with its parsed options; each returns the exit code.
+// The subcommands of pipec. Each takes its parsed options and returns the exit code.
 #pragma once
 
 #include <string>
@@ -16,23 +16,23 @@ struct CommandOptions {
   std::string emit = "plan";
   std::string name; // schedules NAME
   int rank = -1, variant = -1;
-  int columns = 0;           // 0: the terminal's, else 80; of a figure: pixels
-  std::string trace;         // show, explain: a real run of the plan; a pattern: of all its processes
-  long long step = -1;       // of that run; negative: the last that is whole
+  int columns = 0;           // 0: the terminal's width, else 80; for a figure: pixels
+  std::string trace;         // show, explain: trace of a real run of the plan; a pattern: traces of all its processes
+  long long step = -1;       // of that run; negative: the last complete step
   std::string network;       // report, show: simulate under this scenario
-  long long steps = 10;      // so many steps
-  long long tracedSteps = 1; // likewise, of a simulated trace
+  long long steps = 10;      // number of steps
+  long long tracedSteps = 1; // number of steps in a simulated trace
   bool adapt = false;        // report: decide each step's variant
   bool json = false;
   std::string colour = "auto";
   bool noColour = false;
-  std::string communicator; // verify: of an order file; empty: shared
+  std::string communicator; // verify: the communicator of an order file; empty: shared
   std::string sweep;        // search: what to vary; empty: the schedules
   bool exact = false;       // search: with a proof
-  std::string time;         // that a search may take; empty: any, with `exact` 10s
-  std::string at;           // explain: the moment; empty: the whole
+  std::string time;         // search: its time limit; empty: none, with `exact` 10s
+  std::string at;           // explain: the moment; empty: the whole spec
   bool cut = false;         // replan: layers may move
-  std::string replan;       // report: the spec that a run in virtual time plans anew from
+  std::string replan;       // report: the spec from which a simulated run plans anew
   std::string control;      // replan: the socket of a run
   std::string check;        // replan: a plan
   std::string every = "10s", gain = "2%";

@@ -1,5 +1,5 @@
-// pipec explain: of a moment, the chain of causes; of a whole spec, its formulas in numbers, the bound that binds, and
-// what would help, each tried by compiling and simulating it.
+// `pipec explain`: for a moment, the chain of causes; for a whole spec, its formulas in numbers, the bound that is
+// reached, and what would help, each change tried by compiling and simulating it.
 #include "compiler/explain/Explain.h"
 
 #include "compiler/driver/Compile.h"
@@ -25,7 +25,7 @@ namespace pipec {
 
 namespace {
 
-/// What a bound's argument says, and what would loosen it.
+/// The meaning of a bound, and what would lower it.
 const char *meaning(plan::Bound bound) {
   switch (bound) {
   case plan::Bound::None:
@@ -67,20 +67,20 @@ size_t variantOf(const CommandOptions &options) { return size_t(std::max(options
 
 std::string bandwidthText(int64_t bandwidth) { return bandwidth == 0 ? "unlimited" : fmt::format("{}B/s", bandwidth); }
 
-/// What a change to the spec would make of the time per microbatch.
+/// The outcome of a change to the spec, for the time per microbatch.
 struct WhatIf {
   std::string change;
   std::vector<std::string> set;
   plan::Time span = 0;
   int64_t microbatches = 0;
   std::vector<plan::Bytes> peaks; // by rank
-  std::vector<int32_t> cut;       // that `auto` chose
+  std::vector<int32_t> cut;       // the cut that `auto` chose
 
   plan::Bytes peak() const { return *std::max_element(peaks.begin(), peaks.end()); }
 };
 
-/// What one change to the spec makes of the variant of that name, compiled and simulated. Nothing where the spec says
-/// it in another way, or where the variant no longer fits.
+/// Compiles and simulates the variant of the same name after one change to the spec. Returns nothing if the spec has
+/// already set the changed value in another form, or if the variant no longer fits.
 std::optional<WhatIf> whatIf(const CommandOptions &options, const plan::Variant &variant, const std::string &change,
                              const std::vector<std::string> &set) {
   std::vector<std::string> all = options.set;
@@ -101,8 +101,8 @@ std::optional<WhatIf> whatIf(const CommandOptions &options, const plan::Variant 
   return result;
 }
 
-/// As much memory as the spec would use without a limit, in whole MiB; none where it has that much. Where the spec has
-/// a limit for each rank, each gets its own.
+/// Tries as much memory as the spec would use without a limit, in whole MiB; nothing if the limit is already that high.
+/// If the spec has a limit for each rank, each rank gets its own.
 std::optional<WhatIf> enoughMemory(const CommandOptions &options, const plan::Variant &variant) {
   constexpr plan::Bytes kMebibyte = plan::Bytes(1) << 20;
   if (variant.memoryLimit == 0)
@@ -131,7 +131,7 @@ std::optional<WhatIf> enoughMemory(const CommandOptions &options, const plan::Va
                 {byRank ? fmt::format("memory.limit=[{}]", fmt::join(set, ", ")) : "memory.limit=" + set.front()});
 }
 
-/// The cut that `auto` chooses.
+/// Tries the cut that `auto` chooses.
 std::optional<WhatIf> otherCut(const CommandOptions &options, const plan::Variant &variant) {
   std::optional<WhatIf> found = whatIf(options, variant, "", {"pipeline.cut=auto"});
   if (!found)
@@ -142,7 +142,7 @@ std::optional<WhatIf> otherCut(const CommandOptions &options, const plan::Varian
   return found;
 }
 
-/// Every link like this, those with figures of their own too.
+/// Settings that give every link this latency and bandwidth, also links with figures of their own.
 std::vector<std::string> everyLink(const schedule::Problem &problem, std::optional<schedule::Time> latency,
                                    std::optional<int64_t> bandwidth) {
   std::vector<std::string> set;
@@ -159,7 +159,7 @@ std::vector<std::string> everyLink(const schedule::Problem &problem, std::option
   return set;
 }
 
-/// Changes that the spec takes.
+/// The changes that can be made to the spec.
 std::vector<WhatIf> whatIfs(const CommandOptions &options, const Compiled &compiled, size_t v) {
   const plan::Variant &variant = compiled.plan.variants[v];
   const schedule::Problem &problem = compiled.problems[v];
@@ -273,7 +273,7 @@ int explainAll(const CommandOptions &options, const Compiled &compiled) {
   return 0;
 }
 
-/// The moment in the run of --trace.
+/// Explains the moment in the run of --trace.
 Status explainRun(const CommandOptions &options, const Compiled &compiled, plan::Time at,
                   emit::Explanation &explanation) {
   const plan::Variant &variant = compiled.plan.variants[variantOf(options)];

@@ -18,7 +18,7 @@ std::string jsonText(const nlohmann::ordered_json &json) {
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-/// Says what is wrong where it has not been said, in JSON too where asked; the exit code.
+/// Prints a failure that has not been printed yet, with --json as JSON too. Returns the exit code.
 int fail(const CommandOptions &options, const Failure &failure) {
   if (options.json) {
     nlohmann::ordered_json object = {{"error", failure.message}, {"code", int(failure.code)}};
@@ -41,7 +41,7 @@ int fail(const CommandOptions &options, const std::string &file, const Status &s
   return fail(options, Failure{status.code, message, name, unsigned(known.line), unsigned(known.column)});
 }
 
-/// A spec is compiled, a plan loaded. False after saying why not; `code` is the exit code then.
+/// Compiles a spec or loads a plan. False after printing why not; then `code` is the exit code.
 bool obtain(const CommandOptions &options, const std::string &path, Compiled &compiled, int &code) {
   if (Status status = expectKind(path, "a spec or a plan", {FileKind::Spec, FileKind::Plan}); !status.ok()) {
     code = fail(options, path, status);
@@ -82,7 +82,7 @@ bool readNetwork(const CommandOptions &options, const plan::Plan &plan, simulate
 
 int write(const CommandOptions &options, const std::string &path, std::span<const uint8_t> bytes) {
   if (path.empty() || path == kStandard) {
-    std::fwrite(bytes.data(), 1, bytes.size(), stdout); // main says whether that went well
+    std::fwrite(bytes.data(), 1, bytes.size(), stdout); // main reports write errors
     return 0;
   }
   const Status status = plan::writeFile(path, bytes);

@@ -1,4 +1,4 @@
-// What most subcommands begin and end with: a spec or a plan, its figures, and how a failure is said.
+// The common beginning and end of most subcommands: reading a spec or a plan, its figures, and reporting a failure.
 #pragma once
 
 #include "compiler/driver/Compile.h"
@@ -21,19 +21,19 @@ int fail(const CommandOptions &options, const std::string &file, const Status &s
 /// Text for --json: bytes that are no UTF-8, as a file's name may have, are replaced.
 std::string jsonText(const nlohmann::ordered_json &json);
 
-/// A spec is compiled, a plan loaded. False after saying why not; `code` is the exit code then.
+/// Compiles a spec or loads a plan. False after printing why not; then `code` is the exit code.
 bool obtain(const CommandOptions &options, const std::string &path, Compiled &compiled, int &code);
 
-/// The scenario of --network, for a plan of so many ranks; false after saying what is wrong with it.
+/// Reads the scenario of --network for a plan. False after printing what is wrong with it.
 bool readNetwork(const CommandOptions &options, const plan::Plan &plan, simulate::Scenario &network, int &code);
 
-/// To a file, atomically, or to standard output where `path` is empty or `-`; the exit code.
+/// Writes to a file, atomically, or to standard output if `path` is empty or `-`. Returns the exit code.
 int write(const CommandOptions &options, const std::string &path, std::span<const uint8_t> bytes);
-/// To the file of -o.
+/// Writes to the file of -o.
 int write(const CommandOptions &options, const std::string &text);
-/// `--emit=svg` of what has been compiled.
+/// Prints `--emit=svg` of a compiled spec or plan.
 int showSvg(const CommandOptions &options, const Compiled &compiled);
-/// `--emit=html`, with the run of --trace where there is one.
+/// Prints `--emit=html`, with the run of --trace if there is one.
 int showPage(const CommandOptions &options, const Compiled &compiled);
 
 } // namespace pipec

@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-/// From when on a command takes long.
+/// The time from which a command counts as long.
 std::chrono::milliseconds longFrom() {
   constexpr std::chrono::seconds kUsual(10);
   constexpr int64_t kPicoseconds = 1'000'000'000; // of a millisecond
@@ -35,7 +35,7 @@ ProgressLine::ProgressLine(bool shown, Shown when) {
       changed.wait_until(lock, begin + longFrom(), [this] { return isOver; });
     while (!isOver) {
       const auto taken = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - begin).count();
-      // What is said next begins at the line's start, over it.
+      // The next message begins at the start of the line and overwrites it.
       if (!what.empty())
         say("\r\x1b[K{}, {} s\r", what, taken);
       const std::string told = what;

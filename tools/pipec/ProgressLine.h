@@ -1,4 +1,4 @@
-// What a command that takes long says on a terminal while it runs.
+// The line that a long command shows on a terminal while it runs.
 #pragma once
 
 #include <condition_variable>
@@ -11,16 +11,16 @@ namespace pipec {
 /// When a line about a command is shown: at once, or once it has taken PIPEC_PROGRESS, a duration (default: 10s).
 enum class Shown { AtOnce, IfLong };
 
-/// A line on standard error that is rewritten in place: what is done, and for how many seconds the command has run.
-/// Where standard error is no terminal, nothing. The line is gone when the object is.
+/// A line on standard error that is rewritten in place: the current work, and for how many seconds the command has run.
+/// Nothing is shown if standard error is no terminal. The line is erased when the object is destroyed.
 class ProgressLine {
 public:
-  /// `shown` is false for output that is for programs.
+  /// `shown`: false for output that programs read.
   ProgressLine(bool shown, Shown when);
   ~ProgressLine();
   ProgressLine(const ProgressLine &) = delete;
 
-  /// What is done now.
+  /// Sets the text of the current work.
   void operator()(const std::string &what);
 
 private:

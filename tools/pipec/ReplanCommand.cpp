@@ -1,4 +1,4 @@
-// `pipec replan`: asks a run what it has measured, plans for that, and offers the run what pays.
+// `pipec replan`: asks a run for its measurements, plans for them, and offers the run the plans that pay.
 #include "compiler/driver/Files.h"
 #include "compiler/driver/Plans.h"
 #include "compiler/replan/Round.h"
@@ -31,15 +31,15 @@ namespace {
 using runtime::Message;
 namespace messages = runtime::messages;
 
-/// For how long a run may say nothing: it has the processors first, and a run that is stopped may go on.
+/// How long a run may take to answer: it may be busy or stopped for a while.
 constexpr std::chrono::minutes kPatience{1};
 
-/// A run, by what it answers at its control socket.
+/// A run, as its control socket describes it.
 class Run {
 public:
   explicit Run(std::string path) : path(std::move(path)) {}
 
-  /// Code::Run where there is none (any more), Code::Input where it does not adapt.
+  /// Asks for the run's status. Code::Run if there is no run (any more), Code::Input if it does not adapt.
   Status look() {
     Message answer;
     if (Status status = runtime::askControl(path, messages::encode(messages::AskStatus{}), answer, kPatience);
@@ -51,7 +51,7 @@ public:
     return adapt.is_null() ? Status::input("the run does not adapt: start it with --adapt") : Status();
   }
 
-  /// Asks for the plans whose variants may be chosen, where they are others than the last time.
+  /// Asks for the plans with variants that may be chosen, if they have changed since the last time.
   Status plans() {
     Message now{adapt.at("candidates"), cut};
     if (now == known)
@@ -84,7 +84,8 @@ public:
     return made;
   }
 
-  /// The run reads the file and checks the plan. `recuts`: it is to run at once, on stages of its own cut.
+  /// Offers a plan: the run reads its file and checks it. `recuts`: the plan is to run at once, on stages of its own
+  /// cut.
   Status offer(const Replanned &plan, bool recuts) const {
     std::error_code error;
     std::string folder = (std::filesystem::temp_directory_path(error) / "pipec-replan-XXXXXX").string();
@@ -104,7 +105,7 @@ public:
 
   /// Why its layers cannot move; empty: they can.
   const std::string &whyKeepsCut() const { return keepsCut; }
-  /// The plan whose stages are there.
+  /// The plan with the present stages.
   const plan::Plan &own() const { return *all.front(); }
   std::vector<Candidate> candidates;
 
@@ -150,7 +151,7 @@ nlohmann::ordered_json jsonOf(const Run &run, const Round &round, const std::opt
   return made;
 }
 
-/// What is wrong with the run, in JSON too where asked; the exit code.
+/// Prints what is wrong with the run, with --json as JSON too. Returns the exit code.
 int failRun(const CommandOptions &options, const Status &status) {
   say("pipec replan: error: {}\n", status.message);
   if (options.json)
@@ -174,11 +175,11 @@ int check(const CommandOptions &options) {
   return 0;
 }
 
-/// Whether a run that did not answer has come to its end, with which planning beside it ends well.
+/// Whether a run that did not answer has ended. Then planning beside it ends well.
 bool hasEnded(const CommandOptions &options, Run &run) { return !options.once && !run.look().ok(); }
 
-/// Offers what pays; its name. Layers move only for what two rounds say: moving them takes a while. `wished`: the cut
-/// that the last round would have had.
+/// Offers the plan that pays and returns its name. Layers move only if two rounds agree, since moving them takes a
+/// while. `wished`: the cut that the last round would have chosen.
 std::optional<std::string> load(const CommandOptions &options, Run &run, const Round &round, double least,
                                 std::vector<int32_t> &wished) {
   const bool cutPays = options.cut && round.cutGain && *round.cutGain > least;
@@ -196,7 +197,7 @@ std::optional<std::string> load(const CommandOptions &options, Run &run, const R
   return plan.name;
 }
 
-/// One round; the exit code where it fails.
+/// Runs one round. Returns the exit code if it fails.
 int oneRound(const CommandOptions &options, Run &run, double least, std::vector<int32_t> &wished) {
   if (const Status status = run.plans(); !status.ok())
     return hasEnded(options, run) ? 0 : failRun(options, status);
@@ -210,7 +211,7 @@ int oneRound(const CommandOptions &options, Run &run, double least, std::vector<
   return 0;
 }
 
-/// "2%" as 0.02.
+/// Reads "2%" as 0.02.
 Status readGain(const std::string &text, double &gain) {
   char *end = nullptr;
   gain = std::strtod(text.c_str(), &end) / 100;

@@ -1,5 +1,5 @@
-// pipec search: every schedule of the catalogue that the spec allows, and what the search finds, compiled and put in
-// order; or what the search finds under one memory limit after another.
+// `pipec search`: compiles every schedule of the catalogue that the spec allows, and what the search finds, and puts
+// them in order; or what the search finds under one memory limit after another.
 #include "compiler/compare/DataParallel.h"
 #include "compiler/compare/ExactOrder.h"
 #include "compiler/driver/Compile.h"
@@ -22,12 +22,12 @@ namespace pipec {
 
 namespace {
 
-/// What is searched, and what ends that early.
+/// The source of a search, and what ends the search early.
 Source sourceOf(const CommandOptions &options, const Stopping &stopping) {
   return {options.input, options.set, options.output, stopping.token()};
 }
 
-/// What the answer says of a search that was stopped, for people and for programs; nothing of one that was not.
+/// Adds to the answer, for people and for programs, that the search was stopped; nothing if it was not.
 void noteStop(const Stopping &stopping, std::string &table, nlohmann::ordered_json &beside) {
   const std::string by = stopping.by();
   if (by.empty())
@@ -36,7 +36,7 @@ void noteStop(const Stopping &stopping, std::string &table, nlohmann::ordered_js
   beside["stopped"] = by;
 }
 
-/// Where a search was stopped before there was anything to show.
+/// Reports that a search was stopped before there was anything to show.
 int nothingYet(const CommandOptions &options, const Stopping &stopping) {
   return fail(options, options.input,
               Status::input(fmt::format("stopped by {} before anything was found: give it more time", stopping.by())));
@@ -60,7 +60,7 @@ int searchSchedules(const CommandOptions &options, const Compiled &spec, const S
   return print(options, rows, table, beside);
 }
 
-/// Widths of layers: the spec's own, and what else there is.
+/// Searches widths of layers: the spec's own, and others.
 int searchWidths(const CommandOptions &options, const Stopping &stopping) {
   std::vector<BurstRow> rows;
   Failure failure;
@@ -75,7 +75,7 @@ int searchWidths(const CommandOptions &options, const Stopping &stopping) {
   return print(options, rows, table, beside);
 }
 
-/// From the least limit that does to where more memory changes nothing.
+/// Tries memory limits from the lowest feasible one up to the point where more memory changes nothing.
 int sweepMemory(const CommandOptions &options, schedule::Objective objective, const Stopping &stopping) {
   Sweep sweep;
   Failure failure;
@@ -109,7 +109,7 @@ int sweepMemory(const CommandOptions &options, schedule::Objective objective, co
       table += fmt::format("{:>14} {}\n", each.name, each.wrong);
       continue;
     }
-    // What is proven to be needed, then what the plan takes beyond it.
+    // The proven lower bound, then what the plan takes beyond it.
     constexpr int kWidth = 40;
     const auto length = [&](plan::Time time) { return size_t(__int128(time) * kWidth / longest); };
     const plan::Time takes = timeOf(each.certificate, objective);
@@ -132,7 +132,7 @@ int sweepMemory(const CommandOptions &options, schedule::Objective objective, co
   return print(options, rows, table, beside);
 }
 
-/// What a step takes under each policy of exchanging gradients.
+/// Compares the step time under each policy of exchanging gradients.
 int sweepPolicies(const CommandOptions &options, const Stopping &stopping) {
   std::vector<PolicyRow> rows;
   Failure failure;
@@ -196,7 +196,7 @@ std::string verdictOf(const ExactOrder &exact) {
                                       : "");
 }
 
-/// The table with the best order that a proof could be had for in the time given. What is proven stands below it.
+/// Prints the table with the best order that could be proven within the time limit, and below the table what is proven.
 int searchExactly(const CommandOptions &options, const Stopping &stopping) {
   if (!schedule::canDecide())
     return fail(options, options.input,
@@ -248,13 +248,13 @@ int searchExactly(const CommandOptions &options, const Stopping &stopping) {
   return print(options, exact.rows, text, beside);
 }
 
-/// The exit code, where nothing interrupts it.
+/// Runs the search. Returns the exit code if nothing interrupts it.
 int search(const CommandOptions &options, const Stopping &stopping) {
   if (options.exact)
     return searchExactly(options, stopping);
   if (options.sweep == "data-parallel")
     return sweepPolicies(options, stopping);
-  // What is wrong with the spec itself is said once, as for every command.
+  // Errors of the spec itself are printed once, as for every command.
   Compiled checked;
   Failure failure;
   if (!compile(options.input, options.set, Stage::Checked, checked, failure))

@@ -15,7 +15,7 @@ namespace pipec {
 
 namespace {
 
-/// Which bound a row stands under depends on it.
+/// The kind of backward of a row, on which its bounds depend.
 const char *backwardOf(const Row &row) {
   return row.problem.backward == schedule::BackwardMode::Fused && !row.wholeAsParts ? "fused"
          : row.problem.mixed                                                        ? "mixed"
@@ -24,7 +24,7 @@ const char *backwardOf(const Row &row) {
 
 } // namespace
 
-/// What all rows have.
+/// The figures that all rows have.
 static nlohmann::ordered_json figuresOf(const Row &row) {
   nlohmann::ordered_json object = {{"name", row.name}};
   if (!row.wrong.empty()) {
@@ -66,7 +66,7 @@ nlohmann::ordered_json jsonOf(const Row &row) {
   }
   if (!row.recompute.empty())
     object["recompute"] = row.recompute;
-  object["backward"] = backwardOf(row); // whose bounds these are
+  object["backward"] = backwardOf(row); // the bounds depend on it
   const schedule::Problem &problem = row.problem;
   if (problem.memoryLimit != 0 && problem.withheld.empty())
     object["memory_limit_bytes"] = problem.memoryLimit;
@@ -78,7 +78,7 @@ nlohmann::ordered_json jsonOf(const Row &row) {
 
 std::string tableOf(const std::vector<Row> &rows, schedule::Objective objective) {
   const Row *first = nullptr;
-  bool several = false; // rows stand under bounds of their own
+  bool several = false; // rows have different bounds
   for (const Row &each : rows)
     if (each.wrong.empty()) {
       first = first ? first : &each;

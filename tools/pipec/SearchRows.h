@@ -1,4 +1,4 @@
-// What `pipec search` prints of the schedules that it compiled (compiler/compare/Comparison.h).
+// The output of `pipec search` for the schedules that it has compiled (compiler/compare/Comparison.h).
 #pragma once
 
 #include "compiler/compare/Bursts.h"
@@ -21,11 +21,11 @@ nlohmann::ordered_json jsonOf(const Row &row);
 /// The rows as a table; gaps are those of the objective.
 std::string tableOf(const std::vector<Row> &rows, schedule::Objective objective);
 
-/// The same of widths.
+/// The same for widths of layers.
 nlohmann::ordered_json jsonOf(const BurstRow &row);
 std::string tableOf(const std::vector<BurstRow> &rows);
 
-/// The table, or the rows as JSON, with what else the object holds; the exit code.
+/// Prints the table, or the rows as JSON, with the other fields of `beside`. Returns the exit code.
 int print(const CommandOptions &options, const std::vector<Row> &rows, const std::string &table,
           const nlohmann::ordered_json &beside = nlohmann::ordered_json::object());
 int print(const CommandOptions &options, const std::vector<BurstRow> &rows, const std::string &table,

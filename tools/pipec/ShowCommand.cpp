@@ -28,7 +28,8 @@ namespace {
 
 constexpr int kLeastSvg = 300, kUsualSvg = 900;
 
-/// As asked for; else only on a terminal that can, and not against NO_COLOR (no-color.org: present and not empty).
+/// Whether to use colour: as the options say; else only on a terminal that supports it, and not against NO_COLOR
+/// (no-color.org: present and not empty).
 bool useColour(const CommandOptions &options) {
   if (options.noColour)
     return false;
@@ -38,7 +39,7 @@ bool useColour(const CommandOptions &options) {
   return isatty(STDOUT_FILENO) && !(no && *no) && !(terminal && std::strcmp(terminal, "dumb") == 0);
 }
 
-/// As asked for, as the environment says, as wide as the terminal is, or 80.
+/// The width in columns: as the options or the environment say, as wide as the terminal is, or 80.
 int columnsOf(const CommandOptions &options) {
   constexpr int kUsual = 80, kLeast = 20, kMost = 10'000;
   if (options.columns > 0)
@@ -52,7 +53,7 @@ int columnsOf(const CommandOptions &options) {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? std::max<int>(size.ws_col, kLeast) : kUsual;
 }
 
-/// Of an order file the plan of a spec that has nothing else; of others as obtain().
+/// For an order file, makes the plan of a spec with this order alone; for other files as obtain().
 bool obtainShown(const CommandOptions &options, const std::string &path, Compiled &compiled, int &code) {
   if (kindOf(path) != FileKind::Order)
     return obtain(options, path, compiled, code);
@@ -66,7 +67,7 @@ bool obtainShown(const CommandOptions &options, const std::string &path, Compile
   return obtain(options, specOf(path, order), compiled, code);
 }
 
-/// The scenario of --network, if one is asked for; false after saying what is wrong with it.
+/// Reads the scenario of --network, if there is one; false after printing what is wrong with it.
 bool obtainNetwork(const CommandOptions &options, const Compiled &compiled, simulate::Scenario &scenario,
                    emit::Network &network, int &code) {
   if (options.network.empty())
@@ -77,8 +78,8 @@ bool obtainNetwork(const CommandOptions &options, const Compiled &compiled, simu
   return true;
 }
 
-/// The step asked for, or the last that is whole, over the variant that it ran; false where a step of the run is of
-/// none of them.
+/// The step that --step names, or the last complete one, over the variant that it ran; false if a step of the run
+/// belongs to no variant.
 bool comparedAsItRan(const CommandOptions &options, const plan::Plan &plan, const trace::Run &run,
                      const emit::Network &network, emit::Section &section) {
   std::vector<emit::RunStep> steps;
@@ -91,7 +92,7 @@ bool comparedAsItRan(const CommandOptions &options, const plan::Plan &plan, cons
   return false;
 }
 
-/// The variant asked for, drawn alone or over a real run.
+/// The variant that the options name, drawn alone or over a real run.
 Status section(const CommandOptions &options, const Compiled &compiled, const emit::Network &network,
                emit::Section &section) {
   const size_t variant = size_t(std::max(options.variant, 0));
@@ -129,7 +130,7 @@ Status usable(const CommandOptions &options) {
   return {};
 }
 
-/// Whose fault it is: the trace's where it is another plan's, the scenario's where it cuts what the plan needs.
+/// The file to blame: the trace if it belongs to another plan, the scenario if it cuts what the plan needs.
 const std::string &fileOf(const CommandOptions &options, const Status &status, const std::string &path) {
   return status.code == Code::Input && !options.trace.empty()     ? options.trace
          : status.code == Code::Check && !options.network.empty() ? options.network
@@ -200,7 +201,7 @@ int showCommand(const CommandOptions &options) {
     emit::Section &drawn = picture.sections.emplace_back();
     if (Status status = section(options, compiled, network, drawn); !status.ok())
       return fail(options, fileOf(options, status, path), status);
-    if (options.emit != "svg") // in a figure the schedule's name says more
+    if (options.emit != "svg") // a figure has the schedule's name instead
       drawn.title = units::escaped(compiled.plan.variants.size() > 1 ? fmt::format("{}, {}", nameOf(path), drawn.title)
                                                                      : nameOf(path));
   }

@@ -39,7 +39,7 @@ Stopping::Stopping(int64_t milliseconds, bool byInterrupt) {
   ends = ::eventfd(0, EFD_CLOEXEC);
   interrupts = ::signalfd(-1, &signals, SFD_CLOEXEC);
   if (ends < 0 || interrupts < 0)
-    return; // without descriptors nothing stops early, and SIGINT does what it always does
+    return; // without descriptors nothing stops early, and SIGINT has its default effect
   pthread_sigmask(SIG_BLOCK, &signals, &before);
   thread = std::thread([this, milliseconds] { watch(milliseconds); });
 }
@@ -59,7 +59,7 @@ Stopping::~Stopping() {
 void Stopping::watch(int64_t milliseconds) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
-  bool waits = milliseconds > 0; // for the time
+  bool waits = milliseconds > 0; // whether there is a time limit
   while (true) {
     const int64_t left =
         milliseconds - std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();

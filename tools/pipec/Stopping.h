@@ -14,9 +14,9 @@ namespace pipec {
 /// "10s" → milliseconds, at least 1; empty: 0.
 Status readTime(const std::string &time, int64_t &milliseconds);
 
-/// Asks for a stop after so many milliseconds from now (0: never), and, if `byInterrupt`, at SIGINT. After one SIGINT
-/// the next ends the process at once. Where SIGINT is ignored, as in jobs in the background, it stays so. To be made
-/// before any other thread: threads that are made later leave SIGINT to this one.
+/// Asks for a stop after `milliseconds` from now (0: never), and, if `byInterrupt`, at SIGINT. After one SIGINT the
+/// next ends the process at once. If SIGINT is ignored, as in background jobs, it stays ignored. Make this object
+/// before any other thread: threads made later leave SIGINT to this one.
 class Stopping {
 public:
   Stopping(int64_t milliseconds, bool byInterrupt);
@@ -24,10 +24,10 @@ public:
   Stopping(const Stopping &) = delete;
 
   std::stop_token token() const { return source.get_token(); }
-  /// What has asked for the stop: "--time", "SIGINT"; empty: nothing yet.
+  /// What asked for the stop: "--time", "SIGINT"; empty: nothing yet.
   std::string by() const { return cause.load(); }
 
-  /// The exit code of a program that SIGINT ended, as shells say it.
+  /// The exit code of a program that SIGINT ended, as shells report it.
   static constexpr int kInterrupted = 128 + SIGINT;
 
 private:

@@ -27,7 +27,7 @@ emit::Communicator communicatorOf(const CommandOptions &options) {
   return emit::Communicator::Shared;
 }
 
-/// Says what is wrong with the file, the cell under a caret, and in JSON too where asked; the exit code.
+/// Prints what is wrong with the file, with a caret under the cell, and with --json as JSON too. Returns the exit code.
 int refuse(const CommandOptions &options, const std::string &path, const emit::OrderStop &stop, Code code) {
   {
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
@@ -63,7 +63,7 @@ int64_t transfersOf(const schedule::OrderIndex &index) {
   return 2 * joints * index.microbatches;
 }
 
-/// OVERLAP_F_B cells.
+/// The number of OVERLAP_F_B cells.
 int64_t pairsOf(const schedule::OrderCells &cells) {
   int64_t pairs = 0;
   for (const std::vector<schedule::Cell> &row : cells.rows)

@@ -6,8 +6,8 @@
 
 namespace pipec {
 
-/// Reads and proves an order file; false after saying what is wrong, the cell under a caret. `code` is the exit code
-/// then.
+/// Reads and proves an order file. False after printing what is wrong, with a caret under the cell; then `code` is the
+/// exit code.
 bool obtainOrder(const CommandOptions &options, const std::string &path, emit::Communicator communicator,
                  OrderFile &order, int &code);
 

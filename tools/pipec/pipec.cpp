@@ -30,7 +30,7 @@ constexpr int kUsage = 2;
 struct Subcommand {
   const char *name, *help, *example;
   void (*declare)(CLI::App &, pipec::CommandOptions &);
-  int (*run)(const pipec::CommandOptions &); // null: it describes the command line itself
+  int (*run)(const pipec::CommandOptions &); // null: the command describes the command line itself
 };
 
 void input(CLI::App &app, pipec::CommandOptions &options, const char *what) {
@@ -48,7 +48,7 @@ void time(CLI::App &app, pipec::CommandOptions &options) {
       "that the search for an order, a cut or stages to recompute may take (10s): then the best so far is the "
       "answer, which says so (default: as long as it takes)");
 }
-/// Of the commands that show a variant's programs.
+/// Adds the option of commands that show a variant's programs.
 void variant(CLI::App &app, pipec::CommandOptions &options, const std::string &what) {
   const CLI::Range numbers(0, 255);
   app.add_option_function<std::string>(
@@ -289,14 +289,15 @@ int unknownCommand(const std::string &name, bool json) {
   return kUsage;
 }
 
-/// What is wrong with the options of a command, and where to read on; an unknown option with the nearest known one.
+/// Prints what is wrong with a command's options, and where to read on; names the nearest known option for an unknown
+/// one. Returns the exit code.
 int wrongUsage(const CLI::ParseError &error, const CLI::App &app, int argc, char **argv) {
   const auto chosen = app.get_subcommands();
   const std::string name = chosen.empty() ? "pipec" : "pipec " + chosen.front()->get_name();
   std::string message = error.what();
   const std::string extra = "not expected: ";
   if (const size_t at = message.find(extra); at != std::string::npos) {
-    // Of several the first option, which the others may belong to.
+    // Of several unknown words the first option, as the others may be its values.
     std::string found;
     for (std::string_view rest = std::string_view(message).substr(at + extra.size()); !rest.empty();) {
       const std::string_view word = rest.substr(0, rest.find(' '));
@@ -319,7 +320,7 @@ int wrongUsage(const CLI::ParseError &error, const CLI::App &app, int argc, char
   return kUsage;
 }
 
-/// What describes the command line itself; the exit code.
+/// Prints what describes the command line itself. Returns the exit code.
 int describe(const CLI::App &app, std::string_view command, const std::string &name) {
   std::string text;
   if (command == "completion") {
@@ -339,7 +340,8 @@ int describe(const CLI::App &app, std::string_view command, const std::string &n
   return 0;
 }
 
-/// Where what is known beforehand (compiler/driver/CompileMemory.h) did not refuse it; the exit code.
+/// Reports that memory ran out although the estimate (compiler/driver/CompileMemory.h) did not refuse the compile.
+/// Returns the exit code.
 int outOfMemory() {
   pipec::say("pipec: error: out of memory: expected fewer microbatches or stages, or more memory\n");
   return int(pipec::Code::Run);
@@ -349,10 +351,12 @@ int outOfMemory() {
 
 int main(int argc, char **argv) {
   pipec::guardStandardStreams();
-  // LLVM would abort.
+  // By default LLVM would abort.
   llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { std::_Exit(outOfMemory()); });
   struct Messages {
-    ~Messages() { llvm::errs().clear_error(); } // else it would end the process for a message that nobody got
+    ~Messages() {
+      llvm::errs().clear_error();
+    } // else LLVM would end the process for a message that could not be written
   } messages;
   CLI::App app(
       "pipec compiles pipeline-parallel training schedules: a YAML spec becomes a checked plan that piperun runs");
@@ -388,7 +392,7 @@ int main(int argc, char **argv) {
   int code = 0;
   try {
     std::vector<std::string> read;
-    (void)pipec::traceFiles(options.trace, read); // whoever reads them says what is wrong
+    (void)pipec::traceFiles(options.trace, read); // errors are reported when the files are read
     read.insert(read.end(), {options.input, options.second, options.network, options.replan, options.check});
     for (const std::string &file : read)
       if (const pipec::Status status = pipec::keepsInputs(options.output, {file}); !status.ok())
@@ -400,7 +404,7 @@ int main(int argc, char **argv) {
     code = chosen.run ? chosen.run(options) : describe(app, chosen.name, options.name);
   } catch (const std::bad_alloc &) {
     return outOfMemory();
-  } catch (const std::system_error &) { // what is printed does not fit into a buffer, and nowhere else
+  } catch (const std::system_error &) { // the output does not fit into a buffer and cannot be written
     return pipec::outputFailed("pipec");
   }
   return pipec::outputWritten() ? code : pipec::outputFailed("pipec");

@@ -1,4 +1,4 @@
-// Options, their help, and what of them does not go together.
+// The options, their help, and the options that contradict each other.
 #include "tools/piperun/Arguments.h"
 
 #include "runtime/launch/Adaptation.h"
@@ -122,7 +122,7 @@ void define(CLI::App &app, Arguments &a) {
   auto *verbose = app.add_flag("-v,--verbose", a.verbose, "Say what happens, with each rank's process id");
   app.add_flag("-q,--quiet", a.quiet, "Say nothing but errors")->excludes(verbose);
   app.add_flag("--json", a.json, "Print one JSON object on standard output and nothing else");
-  // These describe the command line itself, whatever else stands on it.
+  // These options describe the command line itself, whatever else is on it.
   app.add_option_function<std::string>(
          "--completion",
          [&app](const std::string &shell) {
@@ -181,7 +181,7 @@ static Status checkTrace(const Arguments &a) {
   return {};
 }
 
-/// What a GPU has no use for, or not yet.
+/// Refuses options that have no meaning on a GPU, or are not supported there yet.
 static Status checkDevice(const Arguments &a) {
   if (a.device != "cuda")
     return a.transport.empty() ? Status{} : Status::usage("--transport is for --device=cuda");

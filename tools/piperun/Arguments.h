@@ -13,7 +13,7 @@ class App;
 
 namespace pipec::piperun {
 
-/// --network's other value: the wires are what they are.
+/// The other value of --network: transfers take what the network takes.
 inline constexpr const char *kReal = "real";
 
 struct Arguments {
@@ -28,7 +28,7 @@ struct Arguments {
   std::string emulate; // empty: not given
   std::string trace;
   double deadline = -1;   // seconds; < 0: not given
-  double rendezvous = -1; // likewise
+  double rendezvous = -1; // seconds; < 0: not given
   double idle = 600;
   std::string checkpoint;
   int64_t every = 0;
@@ -47,11 +47,11 @@ struct Arguments {
   bool quiet = false;
   bool json = false;
 
-  /// load, swap, adapt, status or stop: asked of a run at --control; empty: this is a run.
+  /// load, swap, adapt, status or stop: a request to the run at --control; empty: this is a run.
   std::string command() const;
   const std::string &plan() const { return words.front(); }
   bool adapts() const { return !adapt.empty() || !replan.empty(); }
-  /// For how long a run that is asked may say nothing.
+  /// How long a run may take to answer a request.
   std::chrono::milliseconds patience() const;
 };
 
@@ -60,8 +60,8 @@ void define(CLI::App &app, Arguments &arguments);
 /// Refuses arguments that contradict each other, and what this build does not have.
 Status check(const Arguments &arguments);
 
-/// What the processes of the run need to know; `longest` is the longest predicted step, `options` has device, transport
-/// and network.
+/// The options that the processes of the run need. `longest`: the longest predicted step. `options`: has device,
+/// transport and network.
 runtime::RunOptions optionsOf(const Arguments &arguments, plan::Time longest, runtime::RunOptions options);
 
 } // namespace pipec::piperun

@@ -13,7 +13,7 @@ namespace pipec::piperun {
 
 using runtime::milliseconds;
 
-/// "vgg: 412 pieces, 58.2 samples": of all ranks.
+/// "vgg: 412 pieces, 58.2 samples": over all ranks.
 static std::string jobsText(const Outcome &outcome) {
   std::map<int32_t, std::pair<int64_t, int64_t>> done; // pieces and atoms, by job
   std::string text;
@@ -45,7 +45,7 @@ static double deviation(plan::Time measured, plan::Time simulated) {
   return simulated == 0 ? 0 : 100 * (double(measured) - double(simulated)) / double(simulated);
 }
 
-/// What became of the steps that were asked for, where that is not just that they were done.
+/// Says how the run ended, unless all steps that were asked for are simply done.
 static std::string endText(const Outcome &outcome) {
   const runtime::RunResult &run = outcome.result.run;
   if (run.first >= outcome.asked)
@@ -95,7 +95,7 @@ std::string answerJson(const runtime::Message &answer) {
   return answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-/// Of an answer to status or adapt: what the decision maker knows and did last.
+/// The text for an answer to status or adapt: what the decision maker knows and did last.
 static std::string adaptText(const runtime::Message &adapt) {
   std::string text = fmt::format("adapt {}: {} candidates, {} switches, {:.1f} ms won against staying\n",
                                  adapt.at("mode").get<std::string>(), adapt.at("candidates").size(),

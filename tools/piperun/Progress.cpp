@@ -25,7 +25,7 @@ Progress::Progress(const plan::Plan &plan, bool wanted) : on(wanted && isatty(ST
         else if (plan::isOfStage(op.kind))
           sum += double(op.cost) * segment.trips;
         if (plan::isHeader(op.kind))
-          i += 2; // a pair takes its own time
+          i += 2; // the pair's header has its time
       }
   }
   busy = sum / 1e9 / double(variant.places());

@@ -1,4 +1,4 @@
-// `piperun --replan SPEC`: `pipec replan` beside a run, started with it and ended with it.
+// `piperun --replan SPEC`: runs `pipec replan` beside a run, and ends it with the run.
 #pragma once
 
 #include "runtime/plan/Status.h"
@@ -11,20 +11,19 @@ namespace pipec::piperun {
 
 class Replanner {
 public:
-  /// `verbose`: what it says of each round is shown, on standard error; else only what goes wrong. `cut`: it may move
-  /// layers.
+  /// `verbose`: shows its messages about each round on standard error, else errors alone. `cut`: it may move layers.
   Replanner(bool verbose, bool cut) : verbose(verbose), cut(cut) {}
-  ~Replanner(); // ends it
+  ~Replanner(); // ends the process
   Replanner(const Replanner &) = delete;
 
-  /// Finds pipec beside this program, else in PATH (Code::Usage), and lets it say whether the spec has the stages of
-  /// the plan, on the same ranks. What is wrong with the spec it says itself, on standard error.
+  /// Finds pipec beside this program, else in PATH (Code::Usage), and lets it check that the spec has the stages of the
+  /// plan, on the same ranks. pipec itself prints what is wrong with the spec, on standard error.
   Status check(const std::string &spec, const std::string &plan);
-  /// A path for a control socket that nobody else knows; it goes with this object (Code::Run).
+  /// Makes a path for a control socket that nobody else knows; it is removed with this object (Code::Run).
   Status makeSocket(std::string &path);
-  /// Starts it; it asks the run at the socket until that ends.
+  /// Starts the process. It asks the run at the socket until the run ends.
   Status start(const std::string &control);
-  /// Says so, once, if it has ended meanwhile: the run goes on without it. To call now and then.
+  /// To call now and then: logs once if the process has ended. The run goes on without it.
   void watch();
 
 private:

@@ -1,4 +1,4 @@
-// Loads and proves the plan, hands it to the launcher, and gathers what came out.
+// Loads and proves the plan, starts the run, and gathers its results.
 #include "tools/piperun/Run.h"
 
 #include "runtime/job/MakeJob.h"
@@ -34,7 +34,7 @@ Status enoughFiles(int32_t processes) {
   return {};
 }
 
-/// What --network says. A mistake in the file is named with its place.
+/// Reads --network. A mistake in the file is reported with its place.
 Status readNetwork(const std::string &path, const plan::Plan &plan, runtime::RunOptions &options, Place &wrong) {
   options.realNetwork = path == kReal;
   if (path.empty() || options.realNetwork)
@@ -56,7 +56,7 @@ Status writeTrace(const Arguments &a, const plan::Plan &plan, const runtime::Loc
   return runtime::writeTrace(a.trace, layouts, result.events, result.decisions);
 }
 
-/// What both ways of launching need.
+/// The preparation that both ways of launching need.
 struct Prepared {
   std::shared_ptr<plan::Plan> plan = std::make_shared<plan::Plan>();
   std::array<uint8_t, 32> hash{};
@@ -76,7 +76,7 @@ std::string whyKeepsCut(const Arguments &a, const plan::Plan &plan) {
   return runtime::checkStage(a.stage, plan, {.byLayers = true}).message;
 }
 
-/// What --job and --no-jobs say, against the plan's jobs.
+/// Checks --job and --no-jobs against the plan's jobs.
 Status checkJobs(const Arguments &a, const plan::Plan &plan, const runtime::RunOptions &options) {
   const std::vector<plan::Job> &jobs = plan.variants.front().jobs;
   for (const auto &[name, choice] : options.jobs) {
@@ -97,7 +97,7 @@ Status checkJobs(const Arguments &a, const plan::Plan &plan, const runtime::RunO
   return {};
 }
 
-/// `spread`: whether the job has several machines.
+/// Prepares a run. `spread`: whether the job has several machines.
 Status prepare(const Arguments &a, bool spread, Prepared &prepared, Outcome &outcome) {
   Status status = runtime::readProved(a.plan(), *prepared.plan, prepared.hash);
   if (status.ok() && prepared.plan->variants.front().sharesStages() &&
@@ -140,7 +140,7 @@ Status prepare(const Arguments &a, bool spread, Prepared &prepared, Outcome &out
   return {};
 }
 
-/// Where a run begins: with the checkpoint in the folder, or, told to overwrite that, anew.
+/// Opens the checkpoint folder: the run resumes from its checkpoint or, with --overwrite, begins anew.
 Status openFolder(const Arguments &a, const plan::Plan &plan, bool restarted, runtime::FolderHold &hold,
                   std::optional<runtime::Manifest> &resume) {
   if (a.checkpoint.empty())
@@ -154,7 +154,7 @@ std::optional<runtime::Adaptation::Mode> modeOf(const Arguments &a) {
   return a.adapts() ? runtime::Adaptation::modeOf(a.adapt.empty() ? "on" : a.adapt) : std::nullopt;
 }
 
-/// Listens at --control; where plans are made anew and there is no --control, at a path that nobody else knows.
+/// Listens at --control. If the run re-plans and there is no --control, listens at a path that nobody else knows.
 Status openControl(const Arguments &a, Replanner &replanner, runtime::ControlSocket &control, std::string &path,
                    Outcome &outcome) {
   path = a.control;
@@ -174,7 +174,7 @@ Status runLocal(const Arguments &a, const Prepared &prepared, Outcome &outcome) 
   runtime::LocalSetup setup{
       prepared.plan, prepared.hash, prepared.options, a.swapEvery, modeOf(a), {}, a.restart, nullptr, {}};
   Status status = enoughFiles(prepared.plan->world());
-  Replanner replanner(a.verbose, a.cut); // before the socket, which stands in its folder
+  Replanner replanner(a.verbose, a.cut); // made before the socket, which is in its folder
   runtime::ControlSocket control;
   std::string path;
   if (status.ok())
@@ -285,7 +285,7 @@ Status run(const Arguments &a, Outcome &outcome) {
 static runtime::Encoded requestOf(const Arguments &a) {
   using namespace runtime::messages;
   const std::string command = a.command();
-  if (command == "load") // the run reads it, from wherever it stands
+  if (command == "load") // the run reads the file, from its own folder
     return encode(Load{std::filesystem::absolute(a.words[1]).string()});
   if (command == "swap")
     return encode(Swap{a.words[1]});

@@ -1,5 +1,5 @@
-// piperun: runs a plan (design, section 7). Parses the command line, does what it says, and maps the result to what is
-// printed and the exit code.
+// piperun runs a plan (design, section 7). Parses the command line, does what it says, and turns the result into output
+// and an exit code.
 #include "runtime/launch/MessageStream.h"
 #include "tools/commandline/Standard.h"
 #include "tools/piperun/Run.h"
@@ -16,17 +16,17 @@ namespace {
 
 using namespace pipec;
 
-/// What is printed as a result: not what a stage library prints.
+/// The stream for results; a stage library's output goes elsewhere.
 std::FILE *results = stdout;
 
-/// Prints results; where that fails, outputWritten() says so.
+/// Prints results. If that fails, outputWritten() says so.
 void print(std::string_view text) { (void)!std::fwrite(text.data(), 1, text.size(), results); }
 
-/// The code says what failed, whatever becomes of the messages about it.
+/// Reports a failure. The exit code says what failed, even if the messages are lost.
 int fail(const Status &status, const piperun::Place &place, bool json) {
   bool ofFile = status.code == Code::Input || status.code == Code::Check;
   std::string_view says = status.message;
-  if (ofFile && says.starts_with(place.file + ": ")) // by who read the file
+  if (ofFile && says.starts_with(place.file + ": ")) // added by the function that read the file
     says.remove_prefix(place.file.size() + 2);
   std::string where = place.line == 0 ? place.file : fmt::format("{}:{}:{}", place.file, place.line, place.column);
   runtime::standardError().finish(fmt::format("{}: error: {}\n", ofFile ? where : "piperun", says));
@@ -37,8 +37,9 @@ int fail(const Status &status, const piperun::Place &place, bool json) {
   return int(status.code);
 }
 
-/// The code of a run that ended well. Its work is the training: that nobody is there to read its result is no failure.
-/// Where somebody was to have the result and does not (a disk is full), the run has failed. `printed`: a result.
+/// The exit code of a run that ended well. The work of a run is the training: a missing reader of the result is no
+/// failure. If there is a reader and the result could not be written (a disk is full), the run has failed. `printed`:
+/// there is a result.
 int concluded(bool printed) {
   runtime::MessageStream &messages = runtime::standardError();
   if (!printed || outputWritten(results)) {
@@ -68,7 +69,7 @@ int perform(int argc, char **argv, piperun::Arguments &arguments) {
                     : arguments.quiet ? spdlog::level::err
                                       : spdlog::level::warn);
   bool asking = !arguments.command().empty();
-  std::setvbuf(stdout, nullptr, _IOLBF, 0); // what a stage library prints is seen when it does, and not lost with it
+  std::setvbuf(stdout, nullptr, _IOLBF, 0); // a stage library's output appears at once, and is not lost when it fails
   if (arguments.json && !asking)
     results = setOutputAside();
   piperun::Outcome outcome;
@@ -81,7 +82,7 @@ int perform(int argc, char **argv, piperun::Arguments &arguments) {
     status = Status::run(error.what());
   }
   bool printing = status.ok() && !asking && !outcome.silent;
-  if (!status.ok()) // what load names is the file in question
+  if (!status.ok()) // for `load`, the file to blame is the one that it names
     return fail(status,
                 asking                       ? piperun::Place{std::filesystem::absolute(arguments.words.back())}
                 : outcome.wrong.file.empty() ? piperun::Place{arguments.plan()}
@@ -104,11 +105,11 @@ int main(int argc, char **argv) {
   int code = 0;
   try {
     code = perform(argc, argv, arguments);
-  } catch (const std::system_error &) { // what is printed does not fit into a buffer, and nowhere else
+  } catch (const std::system_error &) { // the output does not fit into a buffer and cannot be written
     code = outputFailed("piperun", results);
   }
   if (arguments.local || arguments.words.empty())
     return code;
   std::fflush(nullptr);
-  _exit(code); // threads of a run may still stand in what static destructors take down
+  _exit(code); // threads of a run may still use what static destructors destroy
 }

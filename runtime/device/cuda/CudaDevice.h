@@ -1,7 +1,7 @@
-// The device of a rank on a GPU: a stream for each queue, and events for what is waited for. Everything is issued by
-// the interpreter's thread, which only enqueues: it waits (by asking again and again) where a step is more than two
-// ahead, and nowhere else. Times come from events: of every instruction where a trace is written, else of each step's
-// beginning and end on the queues that compute.
+// The device of a rank on a GPU: a stream for each queue, and events for what is waited for. The interpreter's thread
+// issues everything and only enqueues: it waits (by polling) only if a step is more than two ahead. Times come from
+// events: of every instruction if a trace is written, else of the beginning and end of each step on the queues that
+// compute.
 #pragma once
 
 #include "runtime/device/Clock.h"
@@ -21,12 +21,12 @@ class CudaDevice final : public Device {
 public:
   using Time = plan::Time;
 
-  /// `failure` outlives the device. `functions`: as the driver's.
+  /// `failure` must outlive the device. `functions`: as for Driver.
   CudaDevice(Layout layout, Failure &failure, bool trace, const gpu::CudaFunctions &functions = {});
-  ~CudaDevice() override; // what is under way goes on; memory and events stay until the process ends
+  ~CudaDevice() override; // work under way goes on; memory and events stay until the process ends
 
-  /// Opens the driver, on device `localRank` modulo those that are visible, and makes streams and events. On the
-  /// thread that issues.
+  /// Opens the driver on device `localRank` modulo the number of visible devices, and makes streams and events. On the
+  /// issuing thread.
   Status open(int32_t localRank);
   /// Nothing is allocated from now on. Times count from time 0 of `clock`.
   void start(const Clock &clock);
@@ -41,7 +41,7 @@ public:
   void read(Slot from, std::byte *to) override;
   void write(Slot to, const std::byte *from) override;
 
-  // For stages and transports of this device, on the thread that issues.
+  // For stages and transports of this device, on the issuing thread.
 
   /// Begins an instruction: what is put on the stream until issued() is its work.
   gpu::CUstream begin(QueueId queue, const Label &label);
@@ -51,32 +51,32 @@ public:
   /// Memory of the host that the GPU reaches too, at the same address; nullptr if there is not enough. At rest.
   void *allocateOnHost(size_t bytes);
   void freeOnHost(void *memory);
-  /// Calls `look` whenever the host has waited for a queue; null: no more.
+  /// Calls `look` whenever the host has waited for a queue; null: stops that.
   void watch(std::function<void()> look) { watcher = std::move(look); }
-  /// Calls `look` time and again while the host waits.
+  /// Calls `look` repeatedly while the host waits.
   void whileWaiting(std::function<void()> look) { waiting = std::move(look); }
-  /// Waits until all that was put on a queue has ended, before the first step; false if the run has failed.
+  /// Waits until everything on a queue has ended, before the first step; false if the run has failed.
   bool finish(QueueId queue);
-  /// Whether all that was put on the queues has ended.
+  /// Whether everything on the queues has ended.
   bool isIdle();
-  /// Gives back all that the device has, for a process that goes on: once it is idle, and at its end. `mapped`: other
-  /// processes may still have its memory mapped; then that stays until the process opens its next device, whose run
-  /// meets once they have left this one.
+  /// Frees everything that the device has, for a process that goes on. To call once the device is idle, at its end.
+  /// `mapped`: other processes may still have its memory mapped. Then the memory stays until the process opens its next
+  /// device; that run meets once the others have left this one.
   void close(bool mapped);
-  /// How many multiprocessors the GPU has.
+  /// The number of the GPU's multiprocessors.
   int processors() { return cuda.processors(); }
 
   // For messages, from any thread.
 
-  /// What does not end: "rank 1: recv … from rank 0 did not end", or a call of the driver. `others`: the processes that
-  /// an instruction needs.
+  /// The waits that do not end: "rank 1: recv … from rank 0 did not end", or a call of the driver. `others`: the
+  /// processes that an instruction needs.
   std::vector<Wait> waits(const std::function<std::vector<int32_t>(const plan::Operation &)> &others);
-  /// What the thread that issues, or the GPU, is in.
+  /// The call that the issuing thread is in, or the computation that the GPU runs.
   std::optional<Pass> pass();
-  /// The first instruction that had not ended when that was last looked at; empty if nobody had to wait.
+  /// The first instruction that had not ended at the last check; empty if no thread had to wait.
   std::string head() const;
 
-  // While nothing is issued that has not completed.
+  // Only while everything issued has completed.
   std::vector<Recorder> recorders() const;
   std::vector<trace::Event> takeEvents();
 
@@ -102,7 +102,7 @@ private:
   std::function<void()> watcher, waiting;
   bool started = false;
 
-  // Times of instants from which others are counted, one a step, since the driver counts in floating point.
+  // Anchors of times, one per step: other times count from them, since the driver counts in floating point.
   struct Anchor {
     gpu::CUevent event = nullptr;
     std::optional<Time> time;
@@ -110,12 +110,11 @@ private:
   std::array<Anchor, 4> anchors;
   int64_t firstStep = -1;
 
-  mutable std::mutex mutex; // over what follows, which other threads read
+  mutable std::mutex mutex; // guards what follows, which other threads read
   std::string stuck;
-  const plan::Operation *stuckIn = nullptr; // null: it is not known in what
+  const plan::Operation *stuckIn = nullptr; // null: unknown
   int64_t stuckMicrobatch = 0;
-  int64_t since = 0; // nanoseconds of CLOCK_MONOTONIC at which the thread that issues last saw anything end; 0: it
-                     // waits for nothing
+  int64_t since = 0; // when the issuing thread last saw work end, CLOCK_MONOTONIC nanoseconds; 0: it waits for none
   gpu::Inside::Seen seen;
   int64_t seenSince = 0;
 };

@@ -1,6 +1,6 @@
-// What is used of CUDA's driver, declared here so that no header of CUDA's is needed; a test compares it with cuda.h
-// where that is found (test/cuda). Names are the library's own symbols, with their versions. All take device pointers
-// as 64-bit addresses, sizes in bytes, and return 0 or an error.
+// The parts of CUDA's driver that pipec uses, declared here so that no header of CUDA's is needed; a test compares them
+// with cuda.h if that is found (test/cuda). Names are the library's own symbols, with their versions. All functions
+// take device pointers as 64-bit addresses and sizes in bytes, and return 0 or an error.
 #pragma once
 
 #include "runtime/device/cuda/Function.h"
@@ -46,7 +46,7 @@ inline constexpr unsigned kIpcLazyPeerAccess = 1;  // CU_IPC_MEM_LAZY_ENABLE_PEE
 inline constexpr unsigned kWaitValueAtLeast = 0;   // CU_STREAM_WAIT_VALUE_GEQ
 inline constexpr unsigned kWriteValueDefault = 0;  // CU_STREAM_WRITE_VALUE_DEFAULT
 inline constexpr int kMultiprocessors = 16;        // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
-inline constexpr int kCudaNeeded = 12030;          // 12.3, as cuDriverGetVersion says it
+inline constexpr int kCudaNeeded = 12030;          // 12.3, as cuDriverGetVersion returns it
 
 // X(symbol, parameters)
 #define PIPEC_CUDA_FUNCTIONS(X)                                                                                        \

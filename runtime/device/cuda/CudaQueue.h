@@ -1,6 +1,5 @@
-// A queue of a CUDA device: a stream, an event for each count that can be asked for, and what was issued lately. A wait
-// looks back one step and the interpreter stays within two steps of the slowest queue, so what is remembered is of
-// three.
+// A queue of a CUDA device: a stream, an event for each count that can be waited for, and the recent instructions. A
+// wait looks back one step, and the interpreter stays within two steps of the slowest queue, so three steps are kept.
 #pragma once
 
 #include "runtime/device/Recorder.h"
@@ -15,7 +14,7 @@ struct CudaQueue {
   struct Instruction {
     const plan::Operation *operation = nullptr;
     int64_t microbatch = 0;
-    uint64_t waits = 0; // of `waited`: up to where it had been filled when the instruction was issued
+    uint64_t waits = 0; // end of `waited` when the instruction was issued
   };
   struct Wait {
     QueueId queue = 0;
@@ -29,16 +28,16 @@ struct CudaQueue {
 
   gpu::CUstream stream = nullptr;
   int64_t issued = 0;                    // instructions
-  int64_t completed = 0;                 // of these, as far as anybody asked
+  int64_t completed = 0;                 // number of these that have ended, at the last check
   std::vector<gpu::CUevent> ends;        // by count
   std::vector<bool> announced;           // by count: whether its event was recorded
-  std::vector<gpu::CUevent> begins;      // by count; none: nothing is traced
+  std::vector<gpu::CUevent> begins;      // by count; empty: nothing is traced
   std::vector<Instruction> instructions; // by count
   std::vector<Wait> waited;              // a ring
-  uint64_t waits = 0;                    // in all
-  std::vector<int64_t> past;             // of each queue: the highest count of it that this one has waited for
+  uint64_t waits = 0;                    // number of waits so far
+  std::vector<int64_t> past;             // by queue: the highest count that this queue has waited for
   std::array<Step, 4> steps;             // a ring, by step
-  Step *step = nullptr;                  // that is being issued; null: the queue has none of it
+  Step *step = nullptr;                  // the step that is being issued; null: the queue has none of its work
   Recorder recorder;
 
   size_t at(int64_t count) const { return size_t(count) % ends.size(); }

@@ -1,5 +1,5 @@
 // Functions of a library that is opened at run time: a table of named pointers. GPUs are reached through such tables,
-// so that pipec is built where there is none, and needs no header of the toolkit.
+// so pipec can be built on machines without a GPU and needs no header of the toolkit.
 #pragma once
 
 #include "runtime/plan/Status.h"
@@ -16,7 +16,8 @@ template <typename R, typename... P> struct Function<R(P...)> {
   R (*address)(P...) = nullptr;
 };
 
-/// Which function the one thread that calls them is in. Another thread can tell from it that a call does not return.
+/// The function that the calling thread is in; only one thread calls. From it another thread can tell that a call does
+/// not return.
 class Inside {
 public:
   template <typename R, typename... P, typename... A> R call(const Function<R(P...)> &function, A... arguments) {
@@ -28,8 +29,8 @@ public:
   }
 
   struct Seen {
-    const char *name = nullptr; // none: it is in no call
-    uint64_t count = 0;         // of calls so far: the same name and count later is the same call
+    const char *name = nullptr; // null: the thread is in no call
+    uint64_t count = 0;         // number of calls so far: the same name and count later is the same call
   };
   /// From any thread.
   Seen look() const { return {name.load(std::memory_order_acquire), count.load(std::memory_order_relaxed)}; }

@@ -7,15 +7,14 @@ namespace pipec::runtime {
 
 class Kernels {
 public:
-  /// False if the driver refuses them: the Failure says why.
+  /// False if the driver refuses the kernels; the Failure says why.
   bool load(Driver &driver);
-  /// At rest; nothing is to be put on a stream any more.
+  /// At rest; nothing may be put on a stream afterwards.
   void unload();
 
-  // Each is put on `stream`, by the thread that issues; false if the call failed.
+  // Each of these puts a kernel on `stream`, on the issuing thread; false if the call failed.
 
-  /// One thread that is busy for `nanoseconds`; `times`: null, or 16 bytes of device memory for when it began and
-  /// ended.
+  /// Keeps one thread busy for `nanoseconds`. `times`: null, or 16 bytes of device memory for when it began and ended.
   bool spin(gpu::CUstream stream, uint64_t nanoseconds, gpu::CUdeviceptr times = 0);
   bool fill(gpu::CUstream stream, gpu::CUdeviceptr data, uint64_t words, uint64_t seed);
   bool check(gpu::CUstream stream, gpu::CUdeviceptr data, uint64_t words, uint64_t seed, gpu::CUdeviceptr firstWrong);

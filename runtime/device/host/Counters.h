@@ -1,6 +1,6 @@
-// Completion counters of a rank's queues and the parking of those who wait for them. A waiter parks at once and is
-// woken only when its own count is reached; nobody spins. With each count stands the time at which it was reached,
-// which may lie a little in the future (data on an emulated wire): whoever waited for it starts no earlier.
+// Completion counters of a rank's queues, and parking for threads that wait for them. A waiter parks at once and is
+// woken only when its own count is reached; no thread spins. Each count has the time at which it was reached, which may
+// be a little in the future (data on an emulated wire): a waiter starts no earlier.
 #pragma once
 
 #include "runtime/device/Device.h"
@@ -17,15 +17,15 @@
 
 namespace pipec::runtime {
 
-/// Wakes a consumer. May be rung from any thread, also while nobody listens: then the next wait returns at once.
+/// Wakes a consumer. May be rung from any thread, even while no thread waits: then the next wait returns at once.
 class Bell {
 public:
   virtual ~Bell() = default;
   virtual void ring() = 0;
 };
 
-/// The bell of a thread: one thread waits, any ring. One futex: with a condition variable a wait would take two calls
-/// of the system, as its mutex is left contended.
+/// The bell of a thread: one thread waits, any thread rings. It uses one futex: with a condition variable a wait would
+/// take two system calls, as its mutex is left contended.
 class ParkingBell final : public Bell {
 public:
   void ring() override;
@@ -43,16 +43,16 @@ class Counters {
 public:
   using Time = plan::Time;
 
-  /// One counter a queue, remembering the times of its last `history[q]` completions. Waiters are numbered from 0; each
+  /// One counter per queue, with the times of its last `history[q]` completions. Waiters are numbered from 0; each
   /// waits for one count at a time.
   Counters(const std::vector<size_t> &history, size_t waiters);
 
   struct Counter;
 
-  /// For threads that park about as often as they post. Before any of them runs.
+  /// To call before any thread runs, if threads park about as often as they post.
   void parkOften() { fences.even(); }
 
-  /// Counts completions of `queue`, the last one at `time`; when those before it were, nobody asks. Only one thread
+  /// Counts completions of `queue`, the last one at `time`; the times of the others are not needed. Only one thread
   /// posts for a queue. Completions count in queue order: the time is at least that of the one before.
   void post(QueueId queue, Time time, int64_t completions = 1) { post(counters[queue], time, completions); }
   void post(Counter &counter, Time time, int64_t completions) {
@@ -64,11 +64,11 @@ public:
     if (counter.awaited.load(std::memory_order_relaxed) <= count)
       wake(QueueId(&counter - counters.data()));
   }
-  /// Where post() finds it without a search.
+  /// The counter of a queue, with which post() needs no search.
   Counter &counterOf(QueueId queue) { return counters[queue]; }
 
-  /// When `of` reached `count`. If it has not yet: nothing, and `bell` rings once it has. A count older than the
-  /// history is said to be as old as the oldest remembered. A waiter is one thread; its bell outlives all posts.
+  /// When `of` reached `count`. If it has not yet, returns nothing, and `bell` rings once it has. A count older than
+  /// the history gets the oldest remembered time. A waiter is one thread; its bell must outlive all posts.
   std::optional<Time> reached(QueueId of, int64_t count, size_t waiter, Bell &bell) {
     if (count <= 0)
       return Time(0);
@@ -78,16 +78,16 @@ public:
     return await(of, count, waiter, bell);
   }
 
-  // At rest: what was issued has completed.
+  // At rest only: everything issued has completed.
 
-  /// When the last completion of all was.
+  /// The time of the last completion on any queue.
   Time last() const {
     Time time = 0;
     for (const Counter &counter : counters)
       time = std::max(time, counter.last);
     return time;
   }
-  /// What is issued from now on starts no earlier.
+  /// Work issued from now on starts no earlier than `time`.
   void setFloor(Time time) { earliest = time; }
   Time floor() const { return earliest; }
 
@@ -99,14 +99,14 @@ public:
     std::unique_ptr<std::atomic<Time>[]> times; // of the n-th completion (from 1): times[(n - 1) & mask]
     size_t mask = 0;
     int64_t history = 0;
-    alignas(64) std::atomic<int64_t> awaited{INT64_MAX}; // the least count that some waiter waits for
+    alignas(64) std::atomic<int64_t> awaited{INT64_MAX}; // the lowest count that a waiter waits for
   };
 
 private:
   struct Waiter {
     QueueId of = 0;
     int64_t count = 0;
-    Bell *bell = nullptr; // none: does not wait
+    Bell *bell = nullptr; // null: it does not wait
   };
 
   static Time timeOf(const Counter &counter, int64_t count, int64_t now) {
@@ -120,7 +120,7 @@ private:
   std::vector<Counter> counters;
   Fences fences;
   Time earliest = 0;
-  std::mutex mutex; // over the waiters
+  std::mutex mutex; // guards the waiters
   std::vector<Waiter> waiters;
 };
 

@@ -1,6 +1,6 @@
 // One queue of the host device: the steps and single pieces of work that were issued on it and are not complete, and
-// where the thread that runs it stands in them. A step is walked in place: nothing is handed over for an instruction.
-// Another thread finds the head from how many completions have been counted.
+// the position in them of the thread that runs the queue. A step is walked in place: no data is passed per instruction.
+// Other threads find the head from the number of counted completions.
 #pragma once
 
 #include "runtime/device/Clock.h"
@@ -25,17 +25,17 @@ struct HostWork {
   const Stream::Item *item = nullptr;
   int64_t trip = 0;
   const Round *round = nullptr;
-  HostBody *body = nullptr;   // none: the transport's
-  Summand *summand = nullptr; // of an all-reduce
+  HostBody *body = nullptr;   // null: the transport does the work
+  Summand *summand = nullptr; // of an all-reduce; else null
 
   const plan::Operation &operation() const { return *item->operation; }
   int64_t microbatch() const { return item->microbatchOf(trip); }
   Slot in() const { return item->slot(item->in, trip); }
-  Slot out() const { return item->slot(item->out, trip); } // of a transfer: its slot
+  Slot out() const { return item->slot(item->out, trip); } // for a transfer: its slot
   Label label() const {
     return {item->operation, microbatch(), round->step, round->epoch, round->whole, round->evaluation};
   }
-  /// What is its own on the shard of a place; null where ranks have none.
+  /// The figures of the operation on one shard; null without shards.
   const plan::OwnCost *ownOf(const plan::Place &place) const { return round->ownOf(*item->operation, place); }
 };
 
@@ -43,36 +43,36 @@ class HostQueue {
 public:
   using Time = plan::Time;
 
-  /// All outlive it. It waits as number `id` of the counters, and counts as that.
+  /// All arguments must outlive this object. `id` is its number among the counters' queues and waiters.
   HostQueue(QueueId id, Counters &counters, const Clock &clock)
       : id(id), counters(counters), counter(counters.counterOf(id)), clock(clock) {}
 
-  /// Rings when front() may give what it did not give before. Before anything is issued.
+  /// Sets the bell that rings when front() may return what it did not return before. Before anything is issued.
   void setBell(Bell &own) { bell = &own; }
 
-  // The issuing thread.
+  // For the issuing thread.
 
-  /// What is issued next starts only once queue `of` has counted `count`.
+  /// The work issued next starts only once queue `of` has counted `count`.
   void wait(QueueId of, int64_t count) { waits.push_back({of, count}); }
   /// A step's instructions on this queue.
   void push(std::shared_ptr<const Round> round, const Stream &stream, HostBody *body, Summand *summand);
   void ring() { bell->ring(); }
 
-  // The running thread.
+  // For the thread that runs the queue.
 
-  /// The head once all waits before it are met, and when that was; nullptr: not yet, or there is none.
+  /// The head, once all waits before it are met, and when they were; nullptr: not yet, or there is no head.
   const HostWork *front(Time &since) {
     if (!met && !approach())
       return nullptr;
     since = ready;
     return &head;
   }
-  /// The window of the instruction that the queue has come to; of no length: pieces must not fill its wait. That is so
-  /// for the first instruction of a run, for the first one of another program, and for all of a solo step
+  /// The window of the instruction that the queue has come to. Length 0: no pieces may run while it waits, as for the
+  /// first instruction of a run, the first one of another program, and all instructions of a solo step
   /// (Filler::isSolo).
   struct Fillable {
     plan::Window window;
-    const Stream *stream = nullptr; // which has the atoms of a piece, and all windows
+    const Stream *stream = nullptr; // has the atoms of a piece, and all windows
     int64_t step = 0;
   };
   Fillable fillable() const {
@@ -84,8 +84,8 @@ public:
   bool isFirst() const { return left == entry->stream->executed; }
   /// Whether the step is done after `ran` more instructions, the head included.
   bool isEnd(int64_t ran) const { return left == ran; }
-  /// Runs the head, and then what follows it as long as `run` returns true, at most `most` in all, and no further than
-  /// where the stream pauses. Returns how many ran. None counts as complete yet.
+  /// Runs the head, and then the following instructions as long as `run` returns true, at most `most` in all, and no
+  /// further than where the stream pauses. Returns how many ran. None counts as complete yet.
   template <typename Run> int64_t runOn(int64_t most, Run run) {
     Walk at = walk; // in registers
     most = std::min(most, at.left());
@@ -97,7 +97,7 @@ public:
     walk = at;
     return most - more;
   }
-  /// `ran` instructions have completed, up to the one at which the queue stands, the last of them at `end`.
+  /// To call when `ran` instructions have completed, up to the one at which the queue is, the last of them at `end`.
   void pop(int64_t ran, Time end) {
     counters.post(counter, end, ran);
     met = false;
@@ -109,19 +109,19 @@ public:
     else
       walk.next();
   }
-  /// Keeps a record of what has completed.
+  /// Records what has completed.
   Recorder recorder;
 
-  // Any thread.
+  // From any thread.
 
   struct Known {
     const plan::Operation *operation;
     int64_t microbatch;
-    std::optional<QueueId> waitsFor; // a queue that has not counted enough for it
+    std::optional<QueueId> waitsFor; // a queue that has not reached the count it waits for
   };
   /// The first instruction that is not complete.
   std::optional<Known> look() const;
-  /// Since when the head's waits are not met; -1: they are.
+  /// When the unmet wait of the head began; -1: all its waits are met.
   Time waitingSince() const { return since.load(std::memory_order_relaxed); }
 
 private:
@@ -129,11 +129,11 @@ private:
     QueueId of;
     int64_t count;
   };
-  /// What was issued at once.
+  /// What was issued in one call.
   struct Entry {
-    std::vector<Wait> waits; // before it
+    std::vector<Wait> waits; // waits before it
     std::shared_ptr<const Round> round;
-    const Stream *stream; // the queue's
+    const Stream *stream; // the stream of this queue
     HostBody *body;
     Summand *summand;
   };
@@ -170,23 +170,23 @@ private:
   const Clock &clock;
   Bell *bell = nullptr;
 
-  mutable std::mutex mutex; // over the two that follow
+  mutable std::mutex mutex; // guards the next two
   std::deque<Entry> entries;
-  int64_t gone = 0; // instructions of the entries before
+  int64_t gone = 0; // instructions of the entries that were removed
 
-  std::vector<Wait> waits;        // the issuing thread's
-  std::atomic<int64_t> pushed{0}; // entries, ever
+  std::vector<Wait> waits;        // used by the issuing thread
+  std::atomic<int64_t> pushed{0}; // number of entries so far
 
-  // Of the running thread:
-  HostWork head; // what the walk stands at
+  // Used by the thread that runs the queue:
+  HostWork head; // the instruction at which the walk is
   Walk walk;
-  int64_t left = 0;       // instructions of the entry, the head included
-  Entry *entry = nullptr; // the first one, once it was entered
-  Time ready = 0;         // of the waits passed since the last work
-  uint32_t passed = 0;    // waits of the head
+  int64_t left = 0;       // instructions of the entry that are left, the head included
+  Entry *entry = nullptr; // the first entry, once it was entered
+  Time ready = 0;         // latest time of the waits passed since the last work
+  uint32_t passed = 0;    // waits of the head that are met
   bool met = false;
   bool waited = false;     // as waitingSince() says
-  size_t passedBefore = 0; // waits before the entry
+  size_t passedBefore = 0; // waits before the entry that are met
   int64_t popped = 0;
   std::atomic<Time> since{-1};
 };

@@ -3,11 +3,11 @@
 
 namespace pipec::runtime {
 
-/// This thread, and those that it starts from now on, wait for a moment or for a message most of the time: their sleeps
-/// end on time, and who wakes is let in before who computes. What a system does not know it ignores.
+/// To call in a thread that waits most of the time. Its sleeps, and those of threads that it starts from now on, end on
+/// time, and when they wake they run before threads that compute. Ignores what the system does not support.
 void bePunctual();
 
-/// How long this thread's turns are, in nanoseconds; 0 where ordinary threads have no say.
+/// The length of this thread's time slices, in nanoseconds; 0 if ordinary threads cannot choose.
 long turnLength();
 
 } // namespace pipec::runtime

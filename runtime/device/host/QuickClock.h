@@ -1,4 +1,4 @@
-// The run's clock for a thread that reads it more often than the system should be asked.
+// The run's clock for a thread that reads it too often for system calls.
 #pragma once
 
 #include "runtime/device/Clock.h"
@@ -10,8 +10,8 @@
 
 namespace pipec::runtime {
 
-/// The same clock for one thread that reads it often: between two real readings, a millisecond apart, it goes by the
-/// processor's time stamp counter, if the kernel itself keeps its time by that. Never goes back.
+/// The same clock for one thread that reads it often. Between two real readings, a millisecond apart, it uses the
+/// processor's time stamp counter, if the kernel keeps its time by that too. Never goes back.
 class QuickClock {
 public:
   using Time = plan::Time;
@@ -34,8 +34,8 @@ private:
   Time last = INT64_MIN;
   uint64_t anchor = 0; // counter and clock, read together
   Time anchorTime = 0;
-  uint64_t span = 0; // counts after the anchor that are not read from the clock; 0 until the rate is known
-  uint64_t rate = 0; // picoseconds a count << kShift
+  uint64_t span = 0; // counts after the anchor without reading the clock; 0 until the rate is known
+  uint64_t rate = 0; // picoseconds per count << kShift
 };
 
 } // namespace pipec::runtime

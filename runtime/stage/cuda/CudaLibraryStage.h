@@ -9,8 +9,8 @@ namespace pipec::runtime {
 
 class CudaLibraryStage final : public OfLibrary<Stage> {
 public:
-  /// Creates the library's object for a process. The others outlive the stage. Made and freed at rest, by the thread
-  /// that issues.
+  /// Creates the library's object for a process. The other arguments must outlive the stage. Made and freed at rest, on
+  /// the issuing thread.
   static Status make(const Library &library, const plan::Plan &plan, int32_t world, CudaDevice &device,
                      Failure &failure, std::unique_ptr<Stage> &stage);
   ~CudaLibraryStage() override;
@@ -25,7 +25,7 @@ private:
 
   CudaDevice &device;
   Failure &failure;
-  double *zero; // on the host, where the GPU reaches it
+  double *zero; // in host memory that the GPU can read
 };
 
 } // namespace pipec::runtime

@@ -1,5 +1,5 @@
-// The synthetic stage on a GPU: an operation is a kernel that spins for its cost, behind one that checks what has
-// arrived and before one that fills what leaves.
+// The synthetic stage on a GPU: an operation is a kernel that spins for its cost, after one that checks what has
+// arrived and before one that fills what is sent.
 #pragma once
 
 #include "runtime/device/cuda/CudaDevice.h"
@@ -11,7 +11,7 @@ namespace pipec::runtime {
 
 class CudaSyntheticStage final : public Synthetic<Stage> {
 public:
-  /// All outlive the stage. Made and freed at rest, by the thread that issues.
+  /// All arguments must outlive the stage. Made and freed at rest, on the issuing thread.
   CudaSyntheticStage(int32_t world, const plan::Plan &plan, CudaDevice &device, Failure &failure);
   ~CudaSyntheticStage() override;
 
@@ -23,8 +23,7 @@ public:
 private:
   void placeLayers();
 
-  /// What the GPU has found, in memory of the host that it reaches: of an input the first wrong word, of a sum the
-  /// total.
+  /// What the GPU has found, in host memory that it can write: the first wrong word of an input, or the total of a sum.
   struct Finding {
     Label label;
     plan::Bytes bytes = 0; // of an input
@@ -35,12 +34,12 @@ private:
 
   CudaDevice &device;
   Failure &failure;
-  LayerTable layers;                               // their numbers mean nothing
-  static constexpr uint64_t kNothing = UINT64_MAX; // has been found
-  double *number = nullptr;                        // this rank's, on the host
-  uint64_t *words = nullptr;                       // likewise, a ring
-  std::vector<Finding> findings;                   // likewise
-  size_t first = 0, next = 0;                      // of those that are looked at
+  LayerTable layers;                               // their values are not used
+  static constexpr uint64_t kNothing = UINT64_MAX; // value of a word until something is found
+  double *number = nullptr;                        // this rank's number, in host memory
+  uint64_t *words = nullptr;                       // in host memory, a ring
+  std::vector<Finding> findings;                   // a ring
+  size_t first = 0, next = 0;                      // range of findings that are still to be checked
 };
 
 } // namespace pipec::runtime

@@ -1,4 +1,5 @@
-// The stage of a rank whose instructions the program around the runtime does: what the rest of the runtime sees of it.
+// The stage of a rank with a host program: the program does the instructions, and the rest of the runtime sees this
+// stage.
 #pragma once
 
 #include "runtime/device/cuda/CudaDevice.h"
@@ -10,7 +11,7 @@
 
 namespace pipec::runtime {
 
-/// What it is on any device: Base is HostStage or Stage.
+/// The part for any kind of device: Base is HostStage or Stage.
 template <typename Base> class OfHost : public Base {
 public:
   Status save(const std::string &path, int64_t steps) final { return askState(Duty::Kind::Save, "save", path, steps); }
@@ -43,13 +44,13 @@ protected:
 
 class HostedStage final : public OfHost<HostStage> {
 public:
-  /// All outlive the stage. The device is not started: the host runs its queues.
+  /// All arguments must outlive the stage. The device is not started: the host runs its queues.
   HostedStage(Handover &handover, LayerTable layers, const plan::Place &place, HostDevice &device, const Clock &clock);
   void gradientNorm(QueueId queue, const Label &label, Slot number, const Then &then) override;
   void setGlobalNorm(QueueId queue, const Label &label, Slot number, const Then &then) override;
 
 private:
-  Span run(const HostWork &, plan::Time ready) override { return {ready, ready}; } // nobody calls it
+  Span run(const HostWork &, plan::Time ready) override { return {ready, ready}; } // never called
 };
 
 class CudaHostedStage final : public OfHost<Stage> {

@@ -1,4 +1,4 @@
-// A process's object in a stage library, whatever kind of device it computes on: made, called, saved, destroyed.
+// A process's object in a stage library, on any kind of device: made, called, saved, destroyed.
 #pragma once
 
 #include "runtime/device/ShardGroup.h"
@@ -12,7 +12,7 @@
 
 namespace pipec::runtime {
 
-/// The shards of a rank, and what tells this one's own time; null where there is one.
+/// The shards of a rank, and what measures this one's own time; null without shards.
 struct RankShards {
   ShardGroup *group = nullptr;
   OwnTime *time = nullptr;
@@ -25,18 +25,18 @@ public:
   ~LibraryObject();
   LibraryObject(const LibraryObject &) = delete;
 
-  /// Creates it. `device`: CUDA's number, with its context, current on this thread; -1: the host.
+  /// Creates the object. `device`: the CUDA device, with its context current on this thread; -1: the host.
   Status create(const plan::Plan &plan, int32_t device, void *context);
 
   const plan::Place &place() const { return own; }
 
-  // What the library said where that failed, in one line; else nothing.
+  // These functions return the library's message on failure, in one line; empty: success.
 
-  /// `stream`: CUDA's, on which the slots are valid; null on the host.
+  /// `stream`: the CUDA stream on which the slots are valid; null on the host.
   std::string run(const Label &label, Slot in, Slot out, void *stream);
   bool runsPairs() const { return bool(library.forwardBackward); }
   std::string runPair(const PipecCall &forward, const PipecCall &backward);
-  /// Where the library has no such function, nothing happens.
+  /// Does nothing if the library has no such function.
   std::string gradientNorm(const Label &label, Slot number, void *stream);
   std::string setGlobalNorm(const Label &label, Slot number, void *stream);
   PipecCall callOf(const Label &label, Slot in, Slot out, void *stream) const;
@@ -48,7 +48,7 @@ public:
   Status saveLayer(int32_t layer, const std::string &path, int64_t steps);
   Status loadLayer(int32_t layer, const std::string &path, int64_t steps);
   StageMemory memory() const;
-  /// Tells the library, where it has been told something else before.
+  /// Tells the library its portions, unless it has been told the same before.
   Status share(const Portions &portions, int64_t step);
 
 private:
@@ -66,7 +66,7 @@ private:
   LayerTable layers;
 };
 
-/// The part of a stage that its library's object does: Base is HostStage or Stage.
+/// The part of a stage that the library's object implements: Base is HostStage or Stage.
 template <typename Base> class OfLibrary : public Base {
 public:
   Status save(const std::string &path, int64_t steps) final { return object->save(path, steps); }

@@ -1,5 +1,5 @@
 // A stage in a user's library (pipec_stage.h) on the host device: each instruction is one call, on the device's thread,
-// and takes the time that it takes.
+// with its real duration.
 #pragma once
 
 #include "runtime/stage/HostStage.h"
@@ -10,7 +10,7 @@ namespace pipec::runtime {
 
 class LibraryStage final : public OfLibrary<HostStage> {
 public:
-  /// Creates the library's object for a process. The context outlives the stage, and the stage the device's work.
+  /// Creates the library's object for a process. The context must outlive the stage, and the stage the device's work.
   static Status make(const Library &library, const StageContext &context, std::unique_ptr<Stage> &stage);
 
   void gradientNorm(QueueId queue, const Label &label, Slot number, const Then &then) override;
@@ -24,12 +24,12 @@ private:
   void check(const Label &label, const std::string &error) const;
   Span run(const HostWork &work, plan::Time ready) override;
   Span runShard(const HostWork &work, plan::Time start);
-  /// The two behind a pair's header, in one call.
+  /// Runs both passes after a pair's header, in one call.
   void runPair(const HostWork &header);
 
   const std::unique_ptr<OwnTime> ownTime;
   ShardGroup *const group; // null: there are no other shards
-  int inPair = 0;          // so many instructions to come have run with their header
+  int inPair = 0;          // number of following instructions that have already run with their header
   const Clock &clock;
   Failure &failure;
 };

@@ -1,5 +1,5 @@
-// How much of a library's call is a shard's own: all but the calls between shards. A scenario may slow a shard: then
-// who has computed for a while computes on, until it has taken as long as the scenario says.
+// OwnTime measures a shard's own time in a library's call: all but the calls between shards. A scenario may slow a
+// shard down: then the shard goes on computing until it has taken as long as the scenario says.
 #pragma once
 
 #include "runtime/device/Clock.h"
@@ -11,16 +11,16 @@ namespace pipec::runtime {
 
 class OwnTime {
 public:
-  /// All outlive it. `scenario`: null: nothing is slow.
+  /// All arguments must outlive this object. `scenario`: null: nothing is slow.
   OwnTime(const plan::Place &place, const Clock &clock, const Failure &failure, const simulate::Scenario *scenario)
       : place(place), clock(clock), failure(failure), scenario(scenario) {}
 
-  /// Begins to compute, within a call of the library.
+  /// To call when the shard begins to compute, within a call of the library.
   void begin() {
     total = 0;
     resume();
   }
-  /// Has computed, and computes on where it is slow.
+  /// To call when the shard has computed. Goes on computing if a scenario slows the shard down.
   void pause() {
     const plan::Time took = clock.now() - begun;
     if (scenario) {
@@ -30,7 +30,7 @@ public:
     }
     total += clock.now() - begun;
   }
-  /// Computes again, after a call between shards.
+  /// To call when the shard computes again, after a call between shards.
   void resume() { begun = clock.now(); }
   /// From begin() to the last pause(), without the calls between shards.
   plan::Time own() const { return total; }

@@ -1,4 +1,4 @@
-// Libraries that were built for version 1 of pipec_stage.h. They run on the host as they did.
+// Support of libraries built for version 1 of pipec_stage.h, which run on the host as before.
 #pragma once
 
 #include "runtime/stage/library/Library.h"
@@ -7,7 +7,7 @@ namespace pipec::runtime {
 
 inline constexpr uint32_t kVersionOne = 1;
 
-/// Makes the functions of such a library take what today's take.
+/// Wraps the functions of such a library so that they take today's arguments.
 void adaptVersionOne(Library &library);
 
 } // namespace pipec::runtime

@@ -1,12 +1,12 @@
-// What synthetic transfers carry: words that follow from (stage, kind, microbatch, step) alone, so that the consumer
-// can tell data that is late, lost, mixed up or overwritten.
+// The data of synthetic transfers: words that follow from (stage, kind, microbatch, step) alone, so that the receiver
+// detects data that is late, lost, mixed up or overwritten.
 #pragma once
 
 #include "runtime/device/Device.h"
 
 namespace pipec::runtime {
 
-/// Which data: `stage` produced them, `of` says activation or gradient.
+/// Names the data: `stage` produced them, `of` says activation or gradient.
 struct PatternKey {
   int32_t stage = 0;
   plan::Payload of = plan::Payload::Forward;
@@ -14,12 +14,12 @@ struct PatternKey {
   int64_t step = 0;
 };
 
-/// What the words begin with; the kernels of runtime/device/cuda go on from there.
+/// The seed of the words; the kernels of runtime/device/cuda go on from it.
 uint64_t seedOf(const PatternKey &key);
 
 void fill(const Slot &slot, const PatternKey &key);
 
-/// The first byte that is not the pattern's; -1: all are.
+/// The first byte that differs from the pattern; -1: none.
 int64_t firstWrong(const Slot &slot, const PatternKey &key);
 
 } // namespace pipec::runtime

@@ -1,5 +1,6 @@
-// A stage that takes the plan's costs as real waits and computes nothing, but checks what it receives and fills what it
-// sends: any slot reused too early, any message mixed up, is noticed. To the norm of all gradients rank r adds r + 1.
+// A stage that really waits for the plan's costs and computes nothing, but checks what it receives and fills what it
+// sends, so that a slot reused too early or a mixed-up message is detected. To the norm of all gradients rank r adds r
+// + 1.
 #pragma once
 
 #include "runtime/device/PaceClock.h"
@@ -13,7 +14,7 @@ namespace pipec::runtime {
 
 class SyntheticStage final : public Synthetic<HostStage> {
 public:
-  /// All outlive the stage, and the stage the device's thread.
+  /// All arguments must outlive the stage, and the stage the device's thread.
   SyntheticStage(int32_t world, const plan::Plan &plan, HostDevice &device, const Clock &clock, Failure &failure,
                  Pace pace, const simulate::Scenario *network = nullptr, plan::Bytes payload = kEmulatedPayload,
                  ShardGroup *group = nullptr)
@@ -27,7 +28,7 @@ public:
     layers.reset(steps);
     return Synthetic::load(path, steps);
   }
-  /// Nothing moves, but no shard goes on before all have come here.
+  /// Moves no data, but no shard goes on before all have come here.
   Status share(const Portions &portions, int64_t step) override;
 
 private:

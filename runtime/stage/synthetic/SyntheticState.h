@@ -1,4 +1,4 @@
-// What a synthetic stage is on every kind of device: what it is to receive, sum up and save.
+// The part of a synthetic stage for every kind of device: what it must receive, sum and save.
 #pragma once
 
 #include "runtime/plan/Layers.h"
@@ -17,26 +17,27 @@ public:
   SyntheticState(int32_t world, const plan::Plan &plan);
 
   const plan::Place &place() const { return stands; }
-  /// What the neighbour has sent for an instruction, and what the instruction sends on. Where stages are on several
-  /// ranks, of its first sample here.
+  /// The data that the neighbour sends for an instruction, and that the instruction sends on. If stages are on several
+  /// ranks: of its first sample here.
   PatternKey inputOf(const Label &label) const;
   PatternKey outputOf(const Label &label) const;
-  /// A slot of an instruction is so many samples one behind the other, whose keys are so many microbatches apart.
+  /// The samples in a slot of an instruction: `count` samples one behind the other, with keys that are `step`
+  /// microbatches apart.
   struct Samples {
     int64_t count = 1;
     int64_t step = 0;
   };
   Samples samplesOf(const Label &label) const;
-  /// `wrong`: the first byte that differs from it; -1: none does.
+  /// Checks what was received. `wrong`: the first byte that differs from the pattern; -1: none.
   Status checkInput(const Label &label, plan::Bytes bytes, int64_t wrong) const;
-  /// What process r adds to the norm of all gradients is r + 1.
+  /// What this process adds to the norm of all gradients: process r adds r + 1.
   double own() const { return stands.world() + 1.0; }
   Status checkTotal(const Label &label, double total) const;
 
-  /// There is nothing to keep but how many steps were done.
+  /// The state is only the number of steps done.
   Status save(const std::string &path, int64_t steps) const;
   Status load(const std::string &path, int64_t steps) const;
-  /// Nor in a layer. Where the plan says which layers are here, another is refused.
+  /// The same for a layer. If the plan says which layers are here, refuses others.
   Status saveLayer(int32_t layer, const std::string &path, int64_t steps) const;
   Status loadLayer(int32_t layer, const std::string &path, int64_t steps) const;
 
@@ -48,11 +49,11 @@ private:
   const int32_t processes;
   const std::vector<plan::Group> groups;
   std::vector<plan::Layers> layers; // of each stage here
-  const int64_t batch;              // where stages are on several ranks, and
+  const int64_t batch;              // if stages are on several ranks: samples of a step
   const std::vector<int32_t> widths;
 };
 
-/// The pass-on of a stage that keeps such a state: Base is HostStage or Stage.
+/// The functions of a stage that call such a state: Base is HostStage or Stage.
 template <typename Base> class Synthetic : public Base {
 public:
   template <typename... Given>
