@@ -28,7 +28,7 @@
  * several that could run the one of the highest priority. An overlapped pair comes as its forward and then its
  * backward. On a GPU they come in the order in which the plan issues them, up to a step ahead of their work.
  *
- * Shapes. A microbatch's activation crosses from stage s to s + 1, and its gradient back, as so many bytes as the plan
+ * Shapes. A microbatch's activation crosses from stage s to s + 1, and its gradient back, with the bytes that the plan
  * says (`tensors: boundary`, `boundary_gradient`). Slots are the runtime's, valid until pipec_run_done (on a GPU until
  * the instruction's work has run), aligned to 64 bytes: read input, fill output. Where the neighbour stage is on this
  * rank, or there is none, they are NULL with 0 bytes.
@@ -65,22 +65,22 @@ extern "C" {
 
 typedef struct PipecRun PipecRun;
 
-/* One line for each thing known, ended by 0. */
+/* One line per known cause, ended by 0. */
 typedef struct PipecRunError {
   char message[4096];
 } PipecRunError;
 
-/* Where the host keeps a layer of which there are replicas, or a weight that several ranks share: they add up
- * gradients, and gather weights, in place. With the device "cuda" it is memory of the GPU, where all that instructions
- * have put on their streams counts. */
+/* Where the host keeps a replicated layer, or a weight that several ranks share. The replicas or ranks sum its
+ * gradients, and gather its weights, in place. With the device "cuda" it is memory of the GPU, where all that
+ * instructions have put on their streams counts. */
 typedef struct PipecRunLayer {
   uint32_t size;
   int32_t type;     /* 1: float, 2: double */
   int32_t stage;    /* of the plan; -1: a weight that several ranks share */
   int32_t layer;    /* of the stage, from 0; of a shared weight its number in `shared` of pipec_run_facts */
-  void *gradients;  /* so many elements, one behind the other; until pipec_run_close */
-  void *weights;    /* likewise */
-  int64_t elements; /* of each of the two */
+  void *gradients;  /* `elements` elements in a row; until pipec_run_close */
+  void *weights;    /* as gradients */
+  int64_t elements; /* number of elements in gradients, and in weights */
 } PipecRunLayer;
 
 /* All of it is copied, but for the memory of layers. */
@@ -98,11 +98,11 @@ typedef struct PipecRunSetup {
   const char *control;    /* rank 0 listens there for `piperun --control`; NULL: nowhere */
   const char *trace;      /* this rank's trace goes there, as trace.RANK.json for trace.json; NULL: nowhere */
   const char *adapt;      /* "on", "observe", "profile"; NULL: the run does not adapt */
-  const char *secret;     /* of the job; NULL: PIPEC_SECRET's value; "": none, whoever reaches the port may join */
-  int32_t overwrite;      /* 1: a checkpoint that is there is removed */
+  const char *secret; /* of the job; NULL: PIPEC_SECRET's value; "": none, any process that reaches the port may join */
+  int32_t overwrite;  /* 1: a checkpoint that is there is removed */
   int32_t layer_count;
   const PipecRunLayer *layers; /* of all that this rank sums with others; one behind the other, by their size */
-  const char *refused;         /* why this rank cannot run after all, which the others are to hear; NULL: it can */
+  const char *refused;         /* why this rank cannot run, for the other ranks; NULL: it can */
   int32_t folders;             /* 1: a checkpoint is a folder of all ranks, which the host makes */
   const char *host;            /* name or address of process 0's machine; NULL: what follows is as the launcher says */
   int32_t port;                /* the first port of process 0 to try */
@@ -168,7 +168,7 @@ typedef struct PipecRunResult {
 /* PIPEC_RUN_VERSION of the library. */
 PIPEC_RUN_EXPORT uint32_t pipec_run_version(void);
 
-/* What a host has to know of a plan, as JSON: {ranks, degree, shards, stage_count, microbatches, cut, shared:
+/* What a host must know about a plan, as JSON: {ranks, degree, shards, stage_count, microbatches, cut, shared:
  * [{layers, stages, ranks, gradients}] (weights that several layers hold; several ranks sum), stages: [of each rank
  * [{stage, first_layer, layers, input_bytes, output_bytes, input_gradient_bytes, output_gradient_bytes (what goes back
  * for the input, and comes back for the output), gradients: [bytes of each replicated layer], sharded: [of each,
@@ -186,7 +186,7 @@ PIPEC_RUN_EXPORT int pipec_run_open(const PipecRunSetup *setup, PipecRun **run, 
 
 PIPEC_RUN_EXPORT int pipec_run_next(PipecRun *run, PipecRunInstruction *instruction, PipecRunError *error);
 
-/* Of the instruction that next gave last. */
+/* Ends the instruction that next returned last. */
 PIPEC_RUN_EXPORT int pipec_run_done(PipecRun *run, const PipecRunResult *result, PipecRunError *error);
 
 /* Between two steps: there are no more. Ask on until PIPEC_RUN_END. */

@@ -6,9 +6,9 @@
  *
  * Object.    One object in each process that runs the job; what the objects of several processes do has nothing to do
  *            with each other.
- * Atoms.     A job works in iterations of so many atoms (`jobs: work: atoms`). An atom is a short and bounded piece of
- *            computing: at most as long as the plan says (`atom`), for nothing ends it early. An iteration advances so
- *            many samples (`samples`); which atom does what is yours.
+ * Atoms.     A job works in iterations of a fixed number of atoms (`jobs: work: atoms`). An atom is a short and bounded
+ *            piece of computing: at most as long as the plan says (`atom`), for nothing ends it early. An iteration
+ *            advances by `samples` samples; which atom does what is yours.
  * Order.     pipec_job_run is called for piece after piece: the atoms of a piece follow those of the one before, none
  *            is left out, none runs twice. How many atoms a piece has changes as the waits of the rank do, so what is
  *            computed must not depend on it. A piece may end one iteration and begin the next. Between two pieces
@@ -72,7 +72,7 @@ typedef struct PipecJobSetup {
  * number a % atoms of iteration a / atoms. */
 typedef struct PipecPiece {
   uint32_t size;
-  int64_t first; /* so many have run before */
+  int64_t first; /* number of atoms that have run before */
   int64_t count; /* at least 1 */
   void *stream;  /* of CUDA; NULL on the host */
 } PipecPiece;
@@ -103,9 +103,9 @@ PIPEC_JOB_EXPORT void pipec_job_destroy(PipecJob *job);
 PIPEC_JOB_EXPORT int pipec_job_run(PipecJob *job, const PipecPiece *piece, PipecJobError *error);
 
 /* Both or neither may be left out; without them a run that is resumed begins the job anew. Between pieces, so perhaps
- * within an iteration: writes to a new file at `path` whatever the job needs to go on behind so many atoms in all; the
+ * within an iteration: writes to a new file at `path` whatever the job needs to go on after `atoms` atoms in all; the
  * runtime makes the file durable and renames it. load is the opposite, before the first piece: refuse a file that is
- * not of so many atoms or not of this job. */
+ * not of `atoms` atoms or not of this job. */
 PIPEC_JOB_EXPORT int pipec_job_save(PipecJob *job, const char *path, int64_t atoms, PipecJobError *error);
 PIPEC_JOB_EXPORT int pipec_job_load(PipecJob *job, const char *path, int64_t atoms, PipecJobError *error);
 

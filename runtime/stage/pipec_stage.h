@@ -7,30 +7,31 @@
  * Object.    One object in each process holds all stages of its rank. A process may make several, one after the other:
  *            for a new cut of the model into stages, between two steps, every layer is saved (pipec_stage_save_layer),
  *            the object destroyed, one of the new stages made, and each of its layers loaded.
- * Shapes.    A microbatch's activation crosses from stage s to stage s + 1, and its gradient back, as so many bytes as
- *            the plan says (`tensors: boundary`, `boundary_gradient`): contiguous, the layout is yours, both sides are
- *            you.
+ * Shapes.    A microbatch's activation crosses from stage s to stage s + 1, and its gradient back, with the number of
+ *            bytes that the plan says (`tensors: boundary`, `boundary_gradient`). They are contiguous. The layout is
+ *            yours, as your library is on both sides.
  * Ownership. Weights, activations and weight contexts are yours. `input` and `output` are the runtime's buffers, valid
  *            during the call only, aligned to 64 bytes; read input, fill output, never write input nor keep either.
  *            Where the neighbour stage is on the same rank, or there is none, they are NULL with 0 bytes: keep the data
  *            for the neighbour yourself.
- * Order.     What a call needs has been computed; apart from that calls of different stages, kinds and microbatches mix
- *            as the plan says. pipec's own schedules call each kind of a stage in the order of microbatches, so that
- *            sums come out bit for bit the same under all of them; only looped-bfs and slices go back in the opposite
- *            order, and an order file may do as it likes. A rank ends one step (optimizer_step of each stage) before
- *            it begins the next. The two of an overlapped pair (`costs: overlapped`) come in one call where you define
- *            pipec_stage_forward_backward, else one after the other, the forward first. A swap of schedules between two
- *            steps changes the order, and the number and size of microbatches where variants differ in them, nothing
- *            else.
+ * Order.     What a call needs has been computed; otherwise calls of different stages, kinds and microbatches come in
+ *            any order that the plan says. pipec's own schedules call each kind of a stage in the order of
+ *            microbatches, so that sums come out bit for bit the same under all of them; only looped-bfs and slices go
+ *            back in the opposite order, and an order file may do as it likes. A rank ends one step (optimizer_step of
+ *            each stage) before it begins the next. The two of an overlapped pair (`costs: overlapped`) come in one
+ *            call where you define pipec_stage_forward_backward, else one after the other, the forward first. A swap of
+ *            schedules between two steps changes the order, and the number and size of microbatches where variants
+ *            differ in them, nothing else.
  * Replicas.  With data parallelism each rank is several processes, which see different microbatches: of n replicas, m
  *            microbatches a step, microbatch j of replica r is number r * m + j of the step. pipec adds up the
- * replicas' gradients of a layer, in place, once all calls that add to them have returned, and calls optimizer_step
- *            then; sums are plain, so scale by 1 / (m * n) yourself. It needs pipec_stage_layer. Replica i's share of a
- *            layer of e elements is e * i / n up to e * (i + 1) / n, both rounded down. Where a call is sharded,
- *            gradients hold sums in the share alone: update the weights in the share, and pipec gathers the others'.
- *            A pass may come in parts, a call for some layers of the stage: forward from the first layers up, backward
- *            from the last down, backward_weight in any order. The part with the first (last) layer alone has what goes
- *            to or comes from the stage before (behind). A layer's next forward may come before another's update.
+ *            replicas' gradients of a layer, in place, once all calls that add to them have returned, and calls
+ *            optimizer_step then; sums are plain, so scale by 1 / (m * n) yourself. It needs pipec_stage_layer. Replica
+ *            i's share of a layer of e elements is e * i / n up to e * (i + 1) / n, both rounded down. Where a call is
+ *            sharded, gradients hold sums in the share alone: update the weights in the share, and pipec gathers the
+ *            others'. A pass may come in parts, a call for some layers of the stage: forward from the first layers up,
+ *            backward from the last down, backward_weight in any order. The part with the first (last) layer alone has
+ *            what goes to or comes from the stage before (behind). A layer's next forward may come before another's
+ *            update.
  * Members.   A stage may be on several ranks (facts: width, member, samples, batch), each with some samples of the one
  *            microbatch, which lie one behind the other in inputs and outputs: the k-th is sample member + k * width of
  *            the batch. pipec moves samples where neighbours are on unlike numbers of ranks, and adds up the members'
@@ -90,7 +91,7 @@ typedef struct PipecStageFacts {
   int64_t input_bytes;      /* from another rank, of one microbatch; 0: none, or from a stage on this rank */
   int64_t output_bytes;     /* to another rank */
   int64_t activation_bytes; /* what the plan counts for a microbatch between forward and backward */
-  int64_t context_bytes;    /* and until backward_weight */
+  int64_t context_bytes;    /* what the plan counts for a microbatch until backward_weight */
   int64_t forward_time;
   int64_t backward_input_time;
   int64_t backward_weight_time;
@@ -116,14 +117,14 @@ struct PipecGroup {
   int32_t shard;
   int32_t shards;
   void *own; /* the runtime's */
-  /* Leaves in `values` on every shard the sums over all shards of so many values (PIPEC_FLOAT32 or PIPEC_FLOAT64). */
+  /* Sums `count` values (PIPEC_FLOAT32 or PIPEC_FLOAT64) over all shards; leaves the sums in `values` on each. */
   int (*sum)(PipecGroup *group, void *values, int64_t count, int32_t type, PipecError *error);
   /* Of shards x count values, leaves in `share` this shard's count of the sums: the first shard's are the first. */
   int (*scatter)(PipecGroup *group, const void *values, int64_t count, int32_t type, void *share, PipecError *error);
-  /* The opposite: the shards' shares, one behind the other, on each of them. */
+  /* Leaves the shares of all shards in `values` on each of them, one behind the other. */
   int (*gather)(PipecGroup *group, const void *share, int64_t count, int32_t type, void *values, PipecError *error);
-  /* Each sends bytes to each: sent[i] of these lie in `out`, behind those for the shards before i, and received[i] come
-   * to lie in `in` likewise. received[i] here is sent[this shard] there. */
+  /* Each shard sends bytes to each: sent[i] are in `out`, after those for the shards before i, and received[i] are
+   * stored in `in` in the same way. received[i] here is sent[this shard] there. */
   int (*exchange)(PipecGroup *group, const void *out, const int64_t *sent, void *in, const int64_t *received,
                   PipecError *error);
 };
@@ -149,7 +150,7 @@ typedef struct PipecSetup {
   PipecGroup *group;          /* these shards, for the whole run; NULL for one */
 } PipecSetup;
 
-/* One piece of work: of one stage, microbatch (from 0, in its step) and step (from 0). */
+/* One call: the work of one stage on one microbatch (from 0, in its step) in one step (from 0). */
 typedef struct PipecCall {
   uint32_t size;
   int32_t stage;
@@ -165,13 +166,13 @@ typedef struct PipecCall {
   int32_t sharded;     /* optimizer_step: 1 where it updates this replica's share of each layer, else 0 */
 } PipecCall;
 
-/* A layer of a stage of which there are replicas. */
+/* A replicated layer of a stage. */
 typedef struct PipecLayer {
   uint32_t size;
   int32_t type;     /* PIPEC_FLOAT32 or PIPEC_FLOAT64 */
-  void *gradients;  /* so many elements, one behind the other; the pointers hold for the whole run */
-  void *weights;    /* likewise */
-  int64_t elements; /* of each of the two */
+  void *gradients;  /* `elements` elements in a row; the pointers are valid for the whole run */
+  void *weights;    /* as gradients */
+  int64_t elements; /* number of elements in gradients, and in weights */
 } PipecLayer;
 
 #define PIPEC_FLOAT32 1
@@ -260,7 +261,7 @@ PIPEC_STAGE_EXPORT int pipec_stage_load_layer(PipecStage *stage, int32_t layer, 
 PIPEC_STAGE_EXPORT int pipec_stage_layer(PipecStage *stage, int32_t s, int32_t layer, PipecLayer *found,
                                          PipecError *error);
 
-/* Units of a split, from `first` on. */
+/* A range of units of a split. */
 typedef struct PipecUnits {
   int64_t first;
   int64_t count;
@@ -272,10 +273,10 @@ typedef struct PipecPortion {
   int32_t stage;
   int32_t shard;
   const char *split;       /* its name */
-  int64_t units;           /* of the split: those of all shards are all of them */
-  const PipecUnits *owned; /* whose weights and optimizer state it has; ascending, apart */
+  int64_t units;           /* number of units of the split, over all shards */
+  const PipecUnits *owned; /* it has their weights and optimizer state; ascending, disjoint */
   int64_t owned_count;
-  const PipecUnits *worked; /* whose part it computes */
+  const PipecUnits *worked; /* it computes their part; ascending, disjoint */
   int64_t worked_count;
   int64_t kept; /* how many of the worked ones take part in a pass; the others are left out, with balance's ways */
   const char *balance; /* what chose it, as JSON text: {"name": "auto", …} */
