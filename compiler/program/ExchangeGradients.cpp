@@ -136,6 +136,7 @@ private:
         updateOf[{c.stage, layer}] = update;
       nodes[update].uses.push_back(node);
       aheadOrder.push_back({update, before});
+      updatesAhead.push_back(update);
       for (const uint32_t part : partsOf(c.stage, c.firstLayer, c.layers))
         nodes[part].uses.push_back(update);
       // The next is issued when the forward has come to this one: when the part before it is done, and this is there.
@@ -200,9 +201,11 @@ private:
       summed[size_t(made.firstLayer)] = node;
     }
     for (const auto &[node, weights] : std::exchange(heldUp, {})) {
+      // An update ahead stands at the head of the step, and waits for the sum of the step before.
+      std::vector<uint32_t> &waits = exchange.ahead ? nodes[node].carried : nodes[node].uses;
       for (const int32_t weight : weights)
-        nodes[node].uses.push_back(summed[size_t(weight)]);
-      if (!replicas.norm) // else the norm has it
+        waits.push_back(summed[size_t(weight)]);
+      if (!exchange.ahead && !replicas.norm) // else the node has a place, or the norm gives it one
         place(node, at);
     }
   }
@@ -346,6 +349,8 @@ private:
       nodes[each].uses.push_back(node);
       place(each, at);
     }
+    for (const uint32_t each : updatesAhead) // of the gradients of the step before
+      nodes[each].carried.push_back(node);
     normNode = node;
   }
 
@@ -429,6 +434,7 @@ private:
   std::map<std::pair<int32_t, int32_t>, uint32_t> updateOf; // likewise
   std::map<uint32_t, std::vector<uint32_t>> behind;         // a pass → what stands behind it
   std::vector<std::pair<uint32_t, uint32_t>> aheadOrder;    // node, and the part behind which it stands
+  std::vector<uint32_t> updatesAhead;                       // the updates of aheadOrder
   std::vector<uint32_t> sums, afterNorm, ending;
 };
 

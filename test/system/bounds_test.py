@@ -155,6 +155,19 @@ class BoundsTest(ToolTest):
                     planned += bool(self.search(path, *([] if kind == "search" else ["--sweep", kind]))[1])
         self.assertGreater(planned, DRAWN / 4)
 
+    def test_updates_of_every_policy_wait_for_the_norm(self):
+        """DeAR's run at the head of the next step: they wait for the norm of the step before, and for the sums of shared weights."""
+        path = self.folder / "norm.yaml"
+        for shared in ("", "shared: [{layers: [0, 2], gradients: 1MB}]\n"):
+            path.write_text("pipec: 1\npipeline: {ranks: 3, microbatches: 1}\nschedule: 1f1b\n" + shared +
+                            "costs: {link: {latency: 200us}, optimizer: {time: 20us, global_norm: true}}\n"
+                            "data_parallel: {degree: 4, link: {latency: 50us, bandwidth: 10GB/s}, policy: auto}\n"
+                            "layers: [{count: 3, forward: 50us, backward: 90us, gradients: 1MB}]\n")
+            rows = self.printed("search", path, "--sweep", "data-parallel")["policies"]
+            self.assertIn("dear", [row["policy"] for row in rows])
+            for row in rows:
+                self.assertGreater(row["span_ms"], 2 * (3 * 4 - 1) * 0.2, f"{row['policy']}: the norm's {3 * 4 - 1} hops, there and back")
+
     def test_an_order_that_a_schedule_beats_is_not_optimal(self):
         """Unequal shards: a plan may take less than its order's times, and only what none beats is proven."""
         splits = ("{name: heads, units: 16, forward: 300us, backward_input: 300us, backward_weight: 240us, backward: 510us, "
