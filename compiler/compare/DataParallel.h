@@ -24,7 +24,8 @@ struct PolicyRow {
 /// Checks the proven bounds of the rows against all rows.
 Status checkRows(const std::vector<PolicyRow> &rows);
 
-/// A row for each policy, including `auto`, the best first. False after an error, which has been printed.
+/// A row for each policy, including `auto`, the best first. Returns false after an error; the error has
+/// been printed then.
 bool sweepDataParallel(const Source &source, const Say &say, std::vector<PolicyRow> &rows, Failure &failure);
 
 } // namespace pipec

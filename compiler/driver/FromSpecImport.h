@@ -54,8 +54,8 @@ private:
   mlir::LogicalResult orderFile();
   /// An error if the spec contradicts what the order file fixes; the spec may repeat it.
   mlir::LogicalResult agreesWithOrder(const spec::Parameter &file);
-  /// Stage → rank: in a loop if the spec says nothing; v: there and back, as often as there are chunks; bidirectional:
-  /// for two copies.
+  /// Stage → rank. The spec says nothing: in a loop. v: there and back over the ranks, as often as there are chunks.
+  /// bidirectional: the stages of two copies, which run in opposite directions.
   std::vector<int32_t> placedAsSpecSays(size_t stages) const;
   /// An error if the spec gives another placement than the fixed one; `fixed` says what fixes it.
   mlir::LogicalResult agreesWithPlacement(const std::string &fixed);

@@ -20,8 +20,8 @@ using Rebundle = schedule::Bundling (*)(const schedule::ExchangeInput &input, co
                                         schedule::Time now, const schedule::JudgeExchange &judge);
 
 /// Rebuilds the programs if `rebundle` finds a better bundling of their collectives. A bundling is judged by the span
-/// of the resulting programs, with unlimited transfer buffers. Does nothing if the pipeline has no replicas, or gives
-/// their exchange itself.
+/// of the resulting programs, with unlimited transfer buffers. Does nothing if the pipeline has no replicas, or if the
+/// pipeline's own attribute gives the exchange of its replicas.
 mlir::LogicalResult changeExchange(ProgramSet &set, pipe::PipelineOp pipeline, Rebundle rebundle);
 
 } // namespace pipec

@@ -15,42 +15,35 @@ namespace {
 
 using namespace limits;
 
-/// Whose figures a map of a spec gives.
-enum class Owner : uint8_t { Stage, Layer, Split };
-
-std::string_view helpOf(const plan::FigureRow &row, Owner owner) {
-  return owner == Owner::Stage ? row.ofStage : owner == Owner::Layer ? row.ofLayer : row.ofSplit;
-}
-
 /// The key of a figure in the map at `map`.
-Key keyOf(const plan::FigureRow &row, std::string_view map, Owner owner) {
+Key keyOf(const plan::FigureRow &row, std::string_view map, plan::FigureOwner owner) {
   static std::deque<std::string> texts; // of keys, which hold views
   const auto text = [](std::string made) -> std::string_view { return texts.emplace_back(std::move(made)); };
-  const bool isTime = row.unit == plan::FigureUnit::Time, ofLayer = owner == Owner::Layer;
-  Key key{.path = text(fmt::format("{}.{}", map, row.key)), .type = isTime ? Type::Duration : Type::Size};
+  const bool ofLayer = owner == plan::kOfLayers;
+  Key key{.path = text(fmt::format("{}.{}", map, row.key)),
+          .type = row.unit == plan::FigureUnit::Time ? Type::Duration : Type::Size};
   key.description = helpOf(row, owner);
-  key.fallback = ofLayer && !row.fallbackOfLayer.empty() ? row.fallbackOfLayer : row.fallback;
-  if (owner != Owner::Stage && row.figure == plan::Figure::RecomputeInput)
-    key.fallback = row.fallbackOfLayer;
+  key.fallback = owner != plan::kOfStages && !row.fallbackOfLayer.empty() ? row.fallbackOfLayer : row.fallback;
   key.perSample = row.bySample;
   key.bySamples = ofLayer && row.byLocalBatch;
   key.perTensor = key.mayBeEmpty = ofLayer && row.byTensor;
-  key.required = owner == Owner::Split && row.isNeeded;
+  key.required = owner == plan::kOfSplits && row.isNeeded;
   if (ofLayer && row.isNeeded)
     key.fallback = "none; with splits 0ms";
-  if (owner != Owner::Stage)
+  if (owner != plan::kOfStages)
     return key;
   key.perStage = true;
   key.figure = row.figure;
   if (row.figure == plan::Figure::Static)
     key.byLayer = "layers[].weights, gradients and optimizer_state";
   else if (row.besideLayers)
-    key.byLayer = row.ofLayer.empty() ? "one value for all stages" : text(fmt::format("layers[].{}", row.key));
+    key.byLayer =
+        (row.owners & plan::kOfLayers) == 0 ? "one value for all stages" : text(fmt::format("layers[].{}", row.key));
   return key;
 }
 
 /// Inserts the keys of figures of a unit, `first` to `last`, behind the key at `path`. They stand in the map at `map`.
-void insertFigures(std::vector<Key> &keys, std::string_view path, std::string_view map, Owner owner,
+void insertFigures(std::vector<Key> &keys, std::string_view path, std::string_view map, plan::FigureOwner owner,
                    std::optional<plan::FigureUnit> unit = std::nullopt, plan::Figure first = plan::Figure::Forward,
                    plan::Figure last = plan::Figure::Optimizer) {
   auto at = std::find_if(keys.begin(), keys.end(), [&](const Key &key) { return key.path == path; });
@@ -617,11 +610,12 @@ const std::vector<Key> &table() {
   static const std::vector<Key> keys = [] {
     using plan::Figure, plan::FigureUnit;
     std::vector<Key> all = otherKeys();
-    insertFigures(all, "costs", "costs", Owner::Stage, FigureUnit::Time);
-    insertFigures(all, "tensors.workspace", "tensors", Owner::Stage, FigureUnit::Bytes, Figure::Gradients);
-    insertFigures(all, "tensors", "tensors", Owner::Stage, FigureUnit::Bytes, Figure::Forward, Figure::RecomputeInput);
-    insertFigures(all, "layers[].count", "layers[]", Owner::Layer);
-    insertFigures(all, "layers[].splits[].units", "layers[].splits[]", Owner::Split);
+    insertFigures(all, "costs", "costs", plan::kOfStages, FigureUnit::Time);
+    insertFigures(all, "tensors.workspace", "tensors", plan::kOfStages, FigureUnit::Bytes, Figure::Gradients);
+    insertFigures(all, "tensors", "tensors", plan::kOfStages, FigureUnit::Bytes, Figure::Forward,
+                  Figure::RecomputeInput);
+    insertFigures(all, "layers[].count", "layers[]", plan::kOfLayers);
+    insertFigures(all, "layers[].splits[].units", "layers[].splits[]", plan::kOfSplits);
     return all;
   }();
   return keys;

@@ -192,6 +192,8 @@ void resolveLayers(const Lookup &lookup, Spec &spec) {
         has = isGiven(row.figure);
       if (has)
         spec.figures.set(row.figure) = ofLayers;
+      else if (row.figure == Figure::Boundary || row.figure == Figure::Static || row.figure == Figure::Optimizer)
+        spec.figures.set(row.figure); // as it is written beside the layers, else 0, until setStages
     }
   }
   readCut(lookup, spec);

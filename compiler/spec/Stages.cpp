@@ -94,11 +94,13 @@ void addWhatIsBeside(Spec &spec, size_t stage, const Layer &last, Mark mark, Err
   always = spec[Figure::Weights][stage] + spec[Figure::Gradients][stage] + spec[Figure::OptimizerState][stage] +
            layers.beside[Figure::Static][stage];
   update += layers.beside[Figure::Optimizer][stage];
-  if (always > limits::kBytes || update > limits::kTime)
-    errors.add(mark, fmt::format("layers: {} of stage {} come to more than {}",
-                                 always > limits::kBytes ? "weights, gradients, optimizer_state and tensors.static"
-                                                         : "optimizer and costs.optimizer",
-                                 stage, always > limits::kBytes ? "2^60 bytes" : "10^18 ps"));
+  const auto check = [&](int64_t value, Figure figure, const char *parts) {
+    if (const plan::FigureRow &row = plan::rowOf(figure); value > plan::mostOf(row))
+      errors.add(mark, fmt::format("layers: {} of stage {} come to more than {}", parts, stage, limitText(row)));
+    return value <= plan::mostOf(plan::rowOf(figure));
+  };
+  if (check(always, Figure::Static, "weights, gradients, optimizer_state and tensors.static"))
+    check(update, Figure::Optimizer, "optimizer and costs.optimizer");
 }
 
 void sumUp(Spec &spec, Errors &errors) {
@@ -108,17 +110,14 @@ void sumUp(Spec &spec, Errors &errors) {
     return;
   std::vector<const plan::FigureRow *> sums; // the figures that are sums
   for (const plan::FigureRow &row : plan::kFigureTable) {
-    const bool isSum = row.fromLayers == plan::FromLayers::Sum;
-    if (!(isSum ? row.figure == Figure::Optimizer || spec.has(row.figure)
-                : row.figure == Figure::Static || row.figure == Figure::Boundary ||
-                      (row.figure == Figure::BoundaryGradient && spec.has(row.figure))))
+    if (row.figure == Figure::Overlapped || !spec.has(row.figure))
       continue;
     PerStage &into = spec.figures.set(row.figure);
     into.mark = layers.mark;
     into.list = true;
     into.values.assign(cut.size(), 0);
     into.marks.assign(cut.size(), layers.mark);
-    if (isSum)
+    if (row.fromLayers == plan::FromLayers::Sum)
       sums.push_back(&row);
   }
 

@@ -53,42 +53,31 @@ enum class HeldUnits : uint8_t {
   Owned,  // of units that the shard owns
 };
 
+inline constexpr std::string_view kInputOfPart =
+    "The part of it that a recomputed stage keeps; where no layer gives any, the stage keeps the boundary that it "
+    "receives";
+
+/// Whose costs and sizes a map of a spec gives. Values add up to sets.
+enum FigureOwner : uint8_t { kOfStages = 1, kOfLayers = 2, kOfSplits = 4 };
+
 struct FigureRow {
   Figure figure;
   std::string_view key; // of a spec: costs.KEY or tensors.KEY, layers[].KEY and layers[].splits[].KEY
   FigureUnit unit = FigureUnit::Time;
+  uint8_t owners = kOfStages | kOfLayers | kOfSplits; // a set of FigureOwner: where the key stands
   FromLayers fromLayers = FromLayers::Sum;
   HeldUnits held = HeldUnits::None;
-  bool isNeeded = false;      // must be given
-  bool bySample = false;      // may be {fixed, per_sample}
-  bool byLocalBatch = false;  // of a layer, may be {samples: {1: …}}
-  bool byTensor = false;      // of a layer, may be a list of one for each tensor
-  bool besideLayers = false;  // of a stage, may be given beside `layers`
-  std::string_view ofStage{}; // what the key means there: one sentence without full stop; empty: there is no such key
-  std::string_view ofLayer{};
-  std::string_view ofSplit{};
+  bool isNeeded = false;              // must be given
+  bool bySample = false;              // may be {fixed, per_sample}
+  bool byLocalBatch = false;          // of a layer, may be {samples: {1: …}}
+  bool byTensor = false;              // of a layer, may be a list of one for each tensor
+  bool besideLayers = false;          // of a stage, may be given beside `layers`
+  std::string_view help;              // what the key means: one sentence without full stop
+  std::string_view ofLayer{};         // the same of a layer, where that is something else
+  std::string_view ofSplit{};         // the same of a split, where that is something else
   std::string_view fallback{};        // what holds where the key is absent
-  std::string_view fallbackOfLayer{}; // the same of a layer, where that is something else
+  std::string_view fallbackOfLayer{}; // the same of layers and splits, where that is something else
 };
-
-namespace figures {
-inline constexpr std::string_view kForward = "Forward";
-inline constexpr std::string_view kBackwardInput = "Backward for the input";
-inline constexpr std::string_view kBackwardWeight = "Backward for the weights";
-inline constexpr std::string_view kBackward =
-    "Fused backward, in place of backward_input and backward_weight or beside them";
-inline constexpr std::string_view kRecompute = "The forward again, where the stage is recomputed";
-inline constexpr std::string_view kActivation = "Bytes held from the start of F to the end of B";
-inline constexpr std::string_view kWeightContext =
-    "Bytes held from the start of F to the end of W; with a fused backward to the end of that backward";
-inline constexpr std::string_view kBackwardContext =
-    "Bytes that a split backward for the input makes, held to the end of W; a whole backward makes none";
-inline constexpr std::string_view kInputOfPart =
-    "The part of it that a recomputed stage keeps; where no layer gives any, the stage keeps the boundary that it "
-    "receives";
-inline constexpr std::string_view kStateOfPart = "What the optimizer keeps; added to the stage's static bytes";
-inline constexpr std::string_view kOptimizerOfPart = "Its part of the stage's optimizer step, once a step";
-} // namespace figures
 
 inline constexpr std::array<FigureRow, kFigures> kFigureTable = {{
     {.figure = Figure::Forward,
@@ -96,61 +85,48 @@ inline constexpr std::array<FigureRow, kFigures> kFigureTable = {{
      .isNeeded = true,
      .bySample = true,
      .byLocalBatch = true,
-     .ofStage = figures::kForward,
-     .ofLayer = figures::kForward,
-     .ofSplit = figures::kForward},
-    {.figure = Figure::BackwardInput,
-     .key = "backward_input",
-     .bySample = true,
-     .ofStage = figures::kBackwardInput,
-     .ofLayer = figures::kBackwardInput,
-     .ofSplit = figures::kBackwardInput},
-    {.figure = Figure::BackwardWeight,
-     .key = "backward_weight",
-     .bySample = true,
-     .ofStage = figures::kBackwardWeight,
-     .ofLayer = figures::kBackwardWeight,
-     .ofSplit = figures::kBackwardWeight},
+     .help = "Forward"},
+    {.figure = Figure::BackwardInput, .key = "backward_input", .bySample = true, .help = "Backward for the input"},
+    {.figure = Figure::BackwardWeight, .key = "backward_weight", .bySample = true, .help = "Backward for the weights"},
     {.figure = Figure::Backward,
      .key = "backward",
      .bySample = true,
      .byLocalBatch = true,
-     .ofStage = figures::kBackward,
-     .ofLayer = figures::kBackward,
-     .ofSplit = figures::kBackward},
+     .help = "Fused backward, in place of backward_input and backward_weight or beside them"},
     {.figure = Figure::Recompute,
      .key = "recompute",
      .bySample = true,
-     .ofStage = figures::kRecompute,
-     .ofLayer = figures::kRecompute,
-     .ofSplit = figures::kRecompute,
+     .help = "The forward again, where the stage is recomputed",
      .fallback = "forward"},
     {.figure = Figure::Overlapped,
      .key = "overlapped",
+     .owners = kOfStages,
      .fromLayers = FromLayers::Nothing,
      .bySample = true,
      .besideLayers = true,
-     .ofStage = "The forward together with a whole backward on its rank, where the schedule runs the two at once "
-                "(dualpipe, dualpipe-v, auto, OVERLAP_F_B in an order file): no less than the longer of the two, no "
-                "more than one after the other",
+     .help = "The forward together with a whole backward on its rank, where the schedule runs the two at once "
+             "(dualpipe, dualpipe-v, auto, OVERLAP_F_B in an order file): no less than the longer of the two, no "
+             "more than one after the other",
      .fallback = "one after the other"},
     {.figure = Figure::Boundary,
      .key = "boundary",
      .unit = FigureUnit::Bytes,
+     .owners = kOfStages | kOfLayers,
      .fromLayers = FromLayers::Last,
      .bySample = true,
      .besideLayers = true,
-     .ofStage = "What a stage sends on",
+     .help = "What a stage sends on",
      .ofLayer = "What a stage that ends with this layer sends on",
      .fallback = "0B",
      .fallbackOfLayer = "tensors.boundary"},
     {.figure = Figure::BoundaryGradient,
      .key = "boundary_gradient",
      .unit = FigureUnit::Bytes,
+     .owners = kOfStages | kOfLayers,
      .fromLayers = FromLayers::Last,
      .bySample = true,
      .besideLayers = true,
-     .ofStage = "The gradient that comes back of what a stage sends on: of those tensors that need one",
+     .help = "The gradient that comes back of what a stage sends on: of those tensors that need one",
      .ofLayer = "The gradient that comes back to a stage that ends with this layer",
      .fallback = "boundary",
      .fallbackOfLayer = "tensors.boundary_gradient, or where that is not given the boundary"},
@@ -159,44 +135,39 @@ inline constexpr std::array<FigureRow, kFigures> kFigureTable = {{
      .unit = FigureUnit::Bytes,
      .held = HeldUnits::Kept,
      .bySample = true,
-     .ofStage = figures::kActivation,
-     .ofLayer = figures::kActivation,
-     .ofSplit = figures::kActivation,
+     .help = "Bytes held from the start of F to the end of B",
      .fallback = "0B"},
     {.figure = Figure::WeightContext,
      .key = "weight_context",
      .unit = FigureUnit::Bytes,
      .held = HeldUnits::Kept,
      .bySample = true,
-     .ofStage = figures::kWeightContext,
-     .ofLayer = figures::kWeightContext,
-     .ofSplit = figures::kWeightContext,
+     .help = "Bytes held from the start of F to the end of W; with a fused backward to the end of that backward",
      .fallback = "0B"},
     {.figure = Figure::BackwardContext,
      .key = "backward_context",
      .unit = FigureUnit::Bytes,
      .held = HeldUnits::Kept,
      .bySample = true,
-     .ofStage = figures::kBackwardContext,
-     .ofLayer = figures::kBackwardContext,
-     .ofSplit = figures::kBackwardContext,
+     .help = "Bytes that a split backward for the input makes, held to the end of W; a whole backward makes none",
      .fallback = "0B"},
     {.figure = Figure::RecomputeInput,
      .key = "recompute_input",
      .unit = FigureUnit::Bytes,
      .held = HeldUnits::Kept,
      .bySample = true,
-     .ofStage = "Where a stage is recomputed, bytes kept from the forward until it runs again, in place of activation "
-                "and weight_context, of which they are a part then",
-     .ofLayer = figures::kInputOfPart,
-     .ofSplit = figures::kInputOfPart,
+     .help = "Where a stage is recomputed, bytes kept from the forward until it runs again, in place of activation "
+             "and weight_context, of which they are a part then",
+     .ofLayer = kInputOfPart,
+     .ofSplit = kInputOfPart,
      .fallback = "the boundary that it receives; of stage 0, 0B",
      .fallbackOfLayer = "0B"},
     {.figure = Figure::Weights,
      .key = "weights",
      .unit = FigureUnit::Bytes,
+     .owners = kOfLayers | kOfSplits,
      .held = HeldUnits::Either,
-     .ofLayer = "Weights; added to the stage's static bytes",
+     .help = "Weights; added to the stage's static bytes",
      .ofSplit = "Weights; where a unit is owned or worked",
      .fallback = "0B"},
     {.figure = Figure::Gradients,
@@ -204,7 +175,7 @@ inline constexpr std::array<FigureRow, kFigures> kFigureTable = {{
      .unit = FigureUnit::Bytes,
      .held = HeldUnits::Either,
      .byTensor = true,
-     .ofStage = "What data parallelism reduces, and the copies of a bidirectional placement; part of static",
+     .help = "What data parallelism reduces, and the copies of a bidirectional placement; part of static",
      .ofLayer = "What data parallelism reduces, in all or by tensor, in the order of the forward; added to the stage's "
                 "static bytes",
      .ofSplit = "Gradients; where a unit is owned or worked",
@@ -213,27 +184,35 @@ inline constexpr std::array<FigureRow, kFigures> kFigureTable = {{
      .key = "optimizer_state",
      .unit = FigureUnit::Bytes,
      .held = HeldUnits::Owned,
-     .ofStage = "What of static replicas may share out among them",
-     .ofLayer = figures::kStateOfPart,
+     .help = "What of static replicas may share out among them",
+     .ofLayer = "What the optimizer keeps; added to the stage's static bytes",
      .ofSplit = "What the optimizer keeps; where a unit is owned",
      .fallback = "0B"},
     {.figure = Figure::Static,
      .key = "static",
      .unit = FigureUnit::Bytes,
+     .owners = kOfStages,
      .fromLayers = FromLayers::Nothing,
      .besideLayers = true,
-     .ofStage =
-         "Weights, gradients, optimizer state: always there; with layers, what a stage holds beside the weights, "
-         "gradients and optimizer state of its layers",
+     .help = "Weights, gradients, optimizer state: always there; with layers, what a stage holds beside the weights, "
+             "gradients and optimizer state of its layers",
      .fallback = "0B"},
     {.figure = Figure::Optimizer,
      .key = "optimizer",
      .besideLayers = true,
-     .ofStage = "Optimizer, once a stage and step; with layers, what a stage takes beside its layers",
-     .ofLayer = figures::kOptimizerOfPart,
+     .help = "Optimizer, once a stage and step; with layers, what a stage takes beside its layers",
+     .ofLayer = "Its part of the stage's optimizer step, once a step",
      .ofSplit = "Its part of the stage's optimizer step, once a step; where a unit is owned",
      .fallback = "0ms"},
 }};
+
+/// What a row's key means in the maps of an owner; empty: the key does not stand there.
+constexpr std::string_view helpOf(const FigureRow &row, FigureOwner owner) {
+  if ((row.owners & owner) == 0)
+    return {};
+  const std::string_view own = owner == kOfLayers ? row.ofLayer : owner == kOfSplits ? row.ofSplit : row.help;
+  return own.empty() ? row.help : own;
+}
 
 constexpr const FigureRow &rowOf(Figure figure) { return kFigureTable[size_t(figure)]; }
 static_assert([] {

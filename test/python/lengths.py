@@ -65,8 +65,7 @@ def train(case):
             losses.append(run.step(x, target=target, **{key: varied(value, step, how) for key, value in keywords(step).items()}).item())
             own.step()
             own.zero_grad()
-    return {"weights": {name: each for stage in modules.values() for layer in stage for name, each in whole.digests(layer.state_dict()).items()},
-            "losses": losses}
+    return {"weights": whole.digests_of(modules), "losses": losses}
 
 
 def main():

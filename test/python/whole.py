@@ -290,6 +290,11 @@ def plain(name, cut, ranks):
     return digests(model.state_dict()), losses
 
 
+def digests_of(modules):
+    """{name: digest} of the weights of a rank's stages."""
+    return {name: each for stage in modules.values() for layer in stage for name, each in digests(layer.state_dict()).items()}
+
+
 def train(case):
     plan = pipec.load(case["plan"])
     rank, _ = plan.place()
@@ -303,8 +308,7 @@ def train(case):
             losses.append(run.step(x, target=target, **keywords(step)).item())
             own.step()
             own.zero_grad()
-    return {"weights": {name: each for stage in modules.values() for layer in stage for name, each in digests(layer.state_dict()).items()},
-            "losses": losses}
+    return {"weights": digests_of(modules), "losses": losses}
 
 
 def main():

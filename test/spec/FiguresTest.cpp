@@ -13,9 +13,10 @@ namespace {
 TEST(Figures, aKeyStandsWhereverARowHasHelp) {
   for (const plan::FigureRow &row : plan::kFigureTable) {
     const std::string_view map = row.unit == plan::FigureUnit::Time ? "costs" : "tensors";
-    const std::pair<std::string_view, std::string_view> places[] = {
-        {map, row.ofStage}, {"layers[]", row.ofLayer}, {"layers[].splits[]", row.ofSplit}};
-    for (const auto &[parent, help] : places) {
+    const std::pair<std::string_view, plan::FigureOwner> places[] = {
+        {map, plan::kOfStages}, {"layers[]", plan::kOfLayers}, {"layers[].splits[]", plan::kOfSplits}};
+    for (const auto &[parent, owner] : places) {
+      const std::string_view help = plan::helpOf(row, owner);
       const Key *key = findKey(fmt::format("{}.{}", parent, row.key));
       ASSERT_EQ(key != nullptr, !help.empty()) << parent << " " << row.key;
       if (key) {

@@ -32,7 +32,7 @@ public:
   void send(QueueId queue, const Label &label, Slot slot, Slot landing) override;
   void recv(QueueId queue, const Label &label, Slot slot) override;
   void allReduce(QueueId queue, const Label &label, Summand &summand) override;
-  /// Not implemented: plans with replicas do not run over this transport.
+  /// Raises the rank's Failure: mapped memory carries no collectives between replicas.
   void exchange(QueueId queue, const Label &label, Summand &stage) override;
 
 private:

@@ -75,8 +75,8 @@ class Call:
 
 @dataclasses.dataclass
 class Recording:
-    """calls: in their order. input, output: trees, (leaves, structure). keywords: {name: a tree}. kinds: {Value: (dtype, shape)}. tensors: {name: tensor} of each Attribute. saved: names in the model's state. training: the mode that it is
-    of, None: of both."""
+    """calls: in their order. input, output: trees, (leaves, structure). keywords: {name: a tree}. kinds: {Value: (dtype, shape)}. tensors:
+    {name: tensor} of each Attribute. saved: names in the model's state. training: the mode that was recorded, None: both."""
     calls: list
     input: tuple
     output: tuple
@@ -373,8 +373,8 @@ def _unchanged(model):
 
 
 def record(model, x, keywords, settings):
-    """x, keywords: of a microbatch. Gives the Recording of model(x, **keywords, **settings). Where training and evaluation differ in a number of calls' arguments alone,
-    Stand.MODE stands there."""
+    """x, keywords: of a microbatch. Gives the Recording of model(x, **keywords, **settings). Where training and evaluation differ only in a
+    number among a call's arguments, Stand.MODE stands in its place."""
     blocks = _elements(model)
 
     def recorded():
